@@ -1,1 +1,5 @@
-//! forebay-gate
+//! The decision core.
+
+mod policy_kind;
+
+pub use policy_kind::{PolicyKind, UnknownPolicy};

@@ -1,1 +1,3 @@
 //! forebay-net
+
+pub mod client;

@@ -1,1 +1,167 @@
-//! forebay-metrics
+//! Typed handles for every metric of Forebay.
+//!
+//! Handles are resolved when the configuration is loaded and recorded from
+//! anywhere; recording a usual value is a few relaxed atomic operations,
+//! without a lock and without an allocation. [`Metrics::render`] writes all
+//! of them in the classic Prometheus text format, version 0.0.4.
+//!
+//! Label values come from closed sets only: the enums of this crate, and the
+//! pools, models and endpoints of the configuration. What a client may choose
+//! freely (a model or a path that does not exist) is recorded by
+//! [`Metrics::unrouted`]. The series of a pool, model or endpoint go away with
+//! the last clone of their handle.
+//!
+//! This crate is pure: times and process figures are passed in.
+
+mod cells;
+mod endpoint;
+mod histogram;
+mod labels;
+mod names;
+mod process;
+mod render;
+mod route;
+mod table;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use cells::Gauge;
+pub use endpoint::EndpointMetrics;
+pub use labels::{Dial, EndpointStateLabel, OutcomeLabel, Probe, Reject, Retry};
+pub use names::{ALL, Definition, Kind};
+pub use process::ProcessStats;
+pub use route::RouteMetrics;
+
+use cells::Counter;
+use endpoint::EndpointSeries;
+use histogram::Histogram;
+use labels::PerLabel;
+use process::ProcessSeries;
+use route::RouteSeries;
+use table::Table;
+
+/// The value of the Content-Type header for what [`Metrics::render`] returns.
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Every metric of one process. Cloning gives another handle to the same series.
+#[derive(Clone)]
+pub struct Metrics {
+    inner: Arc<Inner>,
+}
+
+/// The series themselves, as `render` reads them.
+struct Inner {
+    version: String,
+    routes: Table<RouteSeries>,
+    unrouted: RouteMetrics,
+    endpoints: Table<EndpointSeries>,
+    rejected: PerLabel<Reject, Counter>,
+    retries: PerLabel<Retry, Counter>,
+    decisions: Histogram,
+    connections: ClientConnections,
+    draining: Gauge,
+    process: ProcessSeries,
+}
+
+impl Metrics {
+    /// All metrics at zero. `version` is the label of `forebay_build_info`.
+    pub fn new(version: &str) -> Metrics {
+        let routes = Table::new();
+        let unrouted = RouteMetrics::new(routes.get_or_insert("none", "other", RouteSeries::new));
+        Metrics {
+            inner: Arc::new(Inner {
+                version: version.to_owned(),
+                routes,
+                unrouted,
+                endpoints: Table::new(),
+                rejected: PerLabel::default(),
+                retries: PerLabel::default(),
+                decisions: Histogram::new(&histogram::DECISION),
+                connections: ClientConnections::default(),
+                draining: Gauge::default(),
+                process: ProcessSeries::default(),
+            }),
+        }
+    }
+
+    /// The handle for requests of one configured model in one configured pool.
+    ///
+    /// Call it when a configuration is loaded, never with a name that a client
+    /// chose. The same names give the same series as long as one clone lives,
+    /// so a reload that takes the new handle before it drops the old one keeps
+    /// the counts.
+    pub fn route(&self, pool: &str, model: &str) -> RouteMetrics {
+        RouteMetrics::new(self.inner.routes.get_or_insert(pool, model, RouteSeries::new))
+    }
+
+    /// The handle for requests that never got a route: unknown path or model,
+    /// or refused before the model was known. Labels `pool="none"`, `model="other"`.
+    pub fn unrouted(&self) -> RouteMetrics {
+        self.inner.unrouted.clone()
+    }
+
+    /// The handle for one endpoint of one pool; as with [`Metrics::route`] its
+    /// series live as long as a clone of it does, or until [`EndpointMetrics::remove`].
+    pub fn endpoint(&self, pool: &str, endpoint: &str) -> EndpointMetrics {
+        EndpointMetrics::new(self.inner.endpoints.get_or_insert(pool, endpoint, EndpointSeries::new))
+    }
+
+    /// Counts a request that the gateway itself refused.
+    pub fn rejected(&self, reason: Reject) {
+        self.inner.rejected.of(reason).add(1);
+    }
+
+    /// Counts a request that was sent to an endpoint a second time.
+    pub fn retried(&self, reason: Retry) {
+        self.inner.retries.of(reason).add(1);
+    }
+
+    /// Records how long one decision took, the wait for the Gate's lock included.
+    pub fn decision(&self, took: Duration) {
+        self.inner.decisions.observe(took);
+    }
+
+    /// The gauge of open client connections.
+    pub fn connections(&self) -> &ClientConnections {
+        &self.inner.connections
+    }
+
+    /// Says whether the process is draining.
+    pub fn set_draining(&self, draining: bool) {
+        self.inner.draining.set(i64::from(draining));
+    }
+
+    /// Stores what the operating system said of this process last.
+    pub fn set_process(&self, stats: ProcessStats) {
+        self.inner.process.set(stats);
+    }
+
+    /// Every series in the Prometheus text format, version 0.0.4 (see [`CONTENT_TYPE`]).
+    pub fn render(&self) -> String {
+        render::render(self)
+    }
+}
+
+/// Open connections of clients, all listeners together.
+#[derive(Default)]
+pub struct ClientConnections {
+    open: Gauge,
+}
+
+impl ClientConnections {
+    /// A connection was accepted.
+    pub fn open(&self) {
+        self.open.inc();
+    }
+
+    /// A connection is closed.
+    pub fn close(&self) {
+        self.open.dec();
+    }
+
+    /// How many are open.
+    pub fn get(&self) -> i64 {
+        self.open.get()
+    }
+}

@@ -1,0 +1,116 @@
+//! The series of one endpoint in one pool.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use crate::cells::{Counter, FloatCell, Gauge};
+use crate::labels::{Dial, EndpointStateLabel, Label, PerLabel, Probe};
+use crate::table::Entry;
+
+/// The handle for one endpoint of one pool. Cloning is cheap; the series are
+/// shown as long as a clone lives.
+#[derive(Clone)]
+pub struct EndpointMetrics {
+    entry: Arc<Entry<EndpointSeries>>,
+}
+
+#[derive(Default)]
+pub(crate) struct EndpointSeries {
+    pub(crate) inflight: Gauge,
+    pub(crate) forwarded: Counter,
+    /// Index of the present state in `EndpointStateLabel::ALL`.
+    state: AtomicUsize,
+    pub(crate) signal_age: FloatCell,
+    pub(crate) connections_open: Gauge,
+    pub(crate) connections_idle: Gauge,
+    pub(crate) dials: PerLabel<Dial, Counter>,
+    pub(crate) probes: PerLabel<Probe, Counter>,
+    removed: AtomicBool,
+}
+
+impl EndpointMetrics {
+    pub(crate) fn new(entry: Arc<Entry<EndpointSeries>>) -> EndpointMetrics {
+        // An endpoint that comes back while old streams still run on it goes
+        // on with their count: they are load it really has.
+        entry.series.removed.store(false, Relaxed);
+        EndpointMetrics { entry }
+    }
+
+    fn series(&self) -> &EndpointSeries {
+        &self.entry.series
+    }
+
+    /// A request was sent here: one more in flight, one more forwarded.
+    pub fn inflight_inc(&self) {
+        self.series().inflight.inc();
+        self.series().forwarded.add(1);
+    }
+
+    /// A request that was sent here is finished.
+    pub fn inflight_dec(&self) {
+        self.series().inflight.dec();
+    }
+
+    /// Requests sent here and not finished.
+    pub fn inflight(&self) -> i64 {
+        self.series().inflight.get()
+    }
+
+    /// Requests sent here since the series began.
+    pub fn requests_total(&self) -> u64 {
+        self.series().forwarded.get()
+    }
+
+    /// The endpoint's present state; `starting` until told otherwise.
+    pub fn state(&self, state: EndpointStateLabel) {
+        self.series().state.store(state.index(), Relaxed);
+    }
+
+    /// The age of the last load report, or none while there is none.
+    pub fn signal_age(&self, age: Option<Duration>) {
+        self.series().signal_age.set(age.map(|age| age.as_secs_f64()));
+    }
+
+    /// Connections to the endpoint, idle ones included.
+    pub fn connections_open(&self) -> &Gauge {
+        &self.series().connections_open
+    }
+
+    /// Connections to the endpoint that wait for their next request.
+    pub fn connections_idle(&self) -> &Gauge {
+        &self.series().connections_idle
+    }
+
+    /// Counts an attempt to open a connection.
+    pub fn dial(&self, result: Dial) {
+        self.series().dials.of(result).add(1);
+    }
+
+    /// Counts a readiness probe.
+    pub fn probe(&self, result: Probe) {
+        self.series().probes.of(result).add(1);
+    }
+
+    /// Takes the series out of what is rendered, though other clones still
+    /// live. [`crate::Metrics::endpoint`] with the same names shows them again.
+    pub fn remove(&self) {
+        self.series().removed.store(true, Relaxed);
+    }
+}
+
+impl EndpointSeries {
+    pub(crate) fn new() -> EndpointSeries {
+        EndpointSeries::default()
+    }
+
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.load(Relaxed)
+    }
+
+    /// Every state with whether it is the present one.
+    pub(crate) fn states(&self) -> impl Iterator<Item = (&'static str, bool)> {
+        let now = self.state.load(Relaxed);
+        EndpointStateLabel::ALL.iter().map(move |s| (s.as_str(), s.index() == now))
+    }
+}

@@ -1,0 +1,186 @@
+//! Label values as closed sets. The words are part of the contract with users.
+
+use std::marker::PhantomData;
+
+/// A closed set of label values that can index an array.
+pub(crate) trait Label: Copy + 'static {
+    const ALL: &'static [Self];
+    fn index(self) -> usize;
+    fn word(self) -> &'static str;
+}
+
+macro_rules! label {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$vdoc])* $variant,)+ }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
+
+            /// The label value.
+            pub const fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $word,)+ }
+            }
+        }
+
+        impl Label for $name {
+            const ALL: &'static [Self] = $name::ALL;
+            fn index(self) -> usize { self as usize }
+            fn word(self) -> &'static str { self.as_str() }
+        }
+    };
+}
+
+label! {
+    /// How a request ended, as the client saw it.
+    OutcomeLabel {
+        /// A whole answer that is not the client's mistake went out.
+        Ok = "finished",
+        /// The request was wrong (4xx), by the engine's word or ours.
+        ClientError = "client_error",
+        /// The client went away before the end.
+        ClientCancelled = "client_cancelled",
+        /// The engine said 429, or 503 with `Retry-After`.
+        Backpressure = "backpressure",
+        /// No connection, a broken one before the answer, a 5xx, or an answer that is not HTTP.
+        UpstreamError = "upstream_error",
+        /// The answer began and broke off.
+        UpstreamTruncated = "upstream_truncated",
+        /// An error object or an abort inside a 200 stream.
+        StreamError = "stream_error",
+        /// No connection to an endpoint within the limit.
+        TimeoutConnect = "timeout_connect",
+        /// No first event, or no answer, within the limit.
+        TimeoutFirstByte = "timeout_first_byte",
+        /// Silence between two bytes beyond the limit.
+        TimeoutIdle = "timeout_idle",
+        /// The whole request took longer than its limit.
+        TimeoutTotal = "timeout_total",
+        /// Refused by the gateway: nothing ready, over a limit, draining.
+        Rejected = "rejected",
+        /// No such path or model.
+        Unrouted = "unrouted",
+        /// A fault of the gateway itself.
+        InternalError = "internal_error",
+    }
+}
+
+label! {
+    /// Why the gateway refused a request itself.
+    Reject {
+        /// The body is not what the path needs, or names a field wrongly.
+        BadRequest = "bad_request",
+        /// No such path.
+        UnknownPath = "unknown_path",
+        /// No such model.
+        UnknownModel = "unknown_model",
+        /// The path exists, the method does not.
+        MethodNotAllowed = "method_not_allowed",
+        /// The body is over `limits` for one request.
+        BodyTooLarge = "body_too_large",
+        /// The header block is over its limit.
+        HeadersTooLarge = "headers_too_large",
+        /// The header block did not arrive in time.
+        HeaderTimeout = "header_timeout",
+        /// The body stalled.
+        BodyTimeout = "body_timeout",
+        /// No endpoint of the pool is ready.
+        NotReady = "not_ready",
+        /// The process is draining.
+        Draining = "draining",
+        /// Too many client connections.
+        ConnectionLimit = "connection_limit",
+        /// Too many requests in flight in the whole gateway.
+        InflightLimit = "inflight_limit",
+        /// Bodies of all requests together are over `limits.body_memory`.
+        BodyMemory = "body_memory",
+        /// The queue is full.
+        QueueFull = "queue_full",
+        /// It waited in the queue for as long as it may.
+        QueueTimeout = "queue_timeout",
+    }
+}
+
+label! {
+    /// Why a request was sent to an endpoint a second time.
+    Retry {
+        /// The connection could not be made.
+        Connect = "connect",
+        /// A reused connection broke before the engine can have seen the request.
+        StaleConnection = "stale_connection",
+        /// The endpoint refused the stream unprocessed (HTTP/2 `REFUSED_STREAM` or GOAWAY).
+        RefusedStream = "refused_stream",
+    }
+}
+
+label! {
+    /// How an attempt to open a connection to an endpoint ended.
+    Dial {
+        /// Connected.
+        Ok = "ok",
+        /// Refused.
+        Refused = "refused",
+        /// Not established in time.
+        Timeout = "timeout",
+        /// Any other error.
+        Error = "error",
+    }
+}
+
+label! {
+    /// How a readiness probe ended.
+    Probe {
+        /// The endpoint answered that it is healthy.
+        Ok = "ok",
+        /// It answered otherwise, not in time, or not at all.
+        Failed = "failed",
+    }
+}
+
+label! {
+    /// The states of an endpoint; the same words as everywhere else.
+    EndpointStateLabel {
+        /// No probe has succeeded yet.
+        Starting = "starting",
+        /// Picked.
+        Ready = "ready",
+        /// Fails its probes.
+        Unready = "unready",
+        /// Taken out by an operator, keeps what it has.
+        Draining = "draining",
+        /// Taken out by an operator and not probed.
+        Disabled = "disabled",
+    }
+}
+
+impl EndpointStateLabel {
+    /// The state with this word; none when there is no such state.
+    pub fn from_word(word: &str) -> Option<EndpointStateLabel> {
+        Self::ALL.iter().copied().find(|s| s.as_str() == word)
+    }
+}
+
+/// One cell for each value of a label.
+pub(crate) struct PerLabel<L, T> {
+    cells: Box<[T]>,
+    label: PhantomData<L>,
+}
+
+impl<L: Label, T: Default> Default for PerLabel<L, T> {
+    fn default() -> Self {
+        PerLabel { cells: L::ALL.iter().map(|_| T::default()).collect(), label: PhantomData }
+    }
+}
+
+impl<L: Label, T> PerLabel<L, T> {
+    pub(crate) fn of(&self, label: L) -> &T {
+        &self.cells[label.index()]
+    }
+
+    /// Every label value with its cell.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &T)> {
+        L::ALL.iter().map(|label| label.word()).zip(&self.cells)
+    }
+}

@@ -1,0 +1,103 @@
+//! Every metric by name: the one list that rendering and the documentation share.
+
+/// What a metric is to Prometheus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only goes up; its name ends in `_total`.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts by upper bound, with sum and count.
+    Histogram,
+}
+
+impl Kind {
+    /// The word of a `# TYPE` line.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        }
+    }
+}
+
+/// One metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Definition {
+    /// The whole name, as rendered.
+    pub name: &'static str,
+    /// Counter, gauge or histogram.
+    pub kind: Kind,
+    /// Label names in the order in which they are rendered, without a histogram's `le`.
+    pub labels: &'static [&'static str],
+    /// The text of the `# HELP` line: one sentence.
+    pub help: &'static str,
+}
+
+macro_rules! metrics {
+    ($($id:ident $kind:ident $name:literal [$($label:literal),*] $help:literal;)+) => {
+        $(pub(crate) const $id: Definition = Definition {
+            name: $name, kind: Kind::$kind, labels: &[$($label),*], help: $help,
+        };)+
+        /// Every metric, in the order in which they are rendered.
+        pub const ALL: &[Definition] = &[$($id),+];
+    };
+}
+
+metrics! {
+    BUILD_INFO Gauge "forebay_build_info" ["version"]
+        "Always 1; the label names the running version.";
+    DRAINING Gauge "forebay_draining" []
+        "1 while the process drains before it ends, else 0.";
+    REQUESTS Counter "forebay_requests_total" ["pool", "model", "code", "outcome"]
+        "Requests that have ended, by the status the client got and by how they ended.";
+    REQUEST_DURATION Histogram "forebay_request_duration_seconds" ["pool", "model"]
+        "Time from the request's headers to the last byte of the answer.";
+    TTFT Histogram "forebay_ttft_seconds" ["pool", "model"]
+        "Time from the arrival of a request to the first token event that went to the client.";
+    TPOT Histogram "forebay_tpot_seconds" ["pool", "model"]
+        "Mean time per output token after the first, one observation per stream.";
+    QUEUE_WAIT Histogram "forebay_queue_wait_seconds" ["pool", "model"]
+        "Time between the arrival of a request and the pick of its endpoint.";
+    TOKENS Counter "forebay_tokens_total" ["pool", "model", "kind"]
+        "Tokens as the engines stated them; cached ones are counted in prompt as well.";
+    USAGE_UNKNOWN Counter "forebay_usage_unknown_total" ["pool", "model"]
+        "Answers whose token counts could not be read.";
+    DECISION Histogram "forebay_decision_seconds" []
+        "Time one decision took, the wait for the lock included.";
+    RETRIES Counter "forebay_retries_total" ["reason"]
+        "Requests that were sent to an endpoint a second time.";
+    REJECTED Counter "forebay_rejected_total" ["reason"]
+        "Requests that the gateway itself refused.";
+    CLIENT_CONNECTIONS Gauge "forebay_client_connections" []
+        "Open connections of clients.";
+    ENDPOINT_STATE Gauge "forebay_endpoint_state" ["pool", "endpoint", "state"]
+        "1 for the present state of the endpoint, 0 for every other.";
+    ENDPOINT_INFLIGHT Gauge "forebay_endpoint_inflight" ["pool", "endpoint"]
+        "Requests sent to the endpoint and not finished.";
+    ENDPOINT_REQUESTS Counter "forebay_endpoint_requests_total" ["pool", "endpoint"]
+        "Requests sent to the endpoint, second tries included.";
+    ENDPOINT_SIGNAL_AGE Gauge "forebay_endpoint_signal_age_seconds" ["pool", "endpoint"]
+        "Age of the endpoint's last load report; absent while there is none.";
+    ENDPOINT_CONNECTIONS_OPEN Gauge "forebay_endpoint_connections_open" ["pool", "endpoint"]
+        "Connections to the endpoint, idle ones included.";
+    ENDPOINT_CONNECTIONS_IDLE Gauge "forebay_endpoint_connections_idle" ["pool", "endpoint"]
+        "Connections to the endpoint that wait for their next request.";
+    ENDPOINT_DIALS Counter "forebay_endpoint_dials_total" ["pool", "endpoint", "result"]
+        "Attempts to open a connection to the endpoint.";
+    ENDPOINT_PROBES Counter "forebay_endpoint_probes_total" ["pool", "endpoint", "result"]
+        "Readiness probes of the endpoint.";
+    PROCESS_CPU Counter "process_cpu_seconds_total" []
+        "User and system CPU time spent.";
+    PROCESS_RESIDENT Gauge "process_resident_memory_bytes" []
+        "Resident memory.";
+    PROCESS_VIRTUAL Gauge "process_virtual_memory_bytes" []
+        "Virtual memory.";
+    PROCESS_OPEN_FDS Gauge "process_open_fds" []
+        "Open file descriptors.";
+    PROCESS_MAX_FDS Gauge "process_max_fds" []
+        "Limit of open file descriptors.";
+    PROCESS_START Gauge "process_start_time_seconds" []
+        "Start of the process, in seconds since the Unix epoch.";
+}

@@ -1,0 +1,60 @@
+//! What the Gate is told, and what follows from it.
+
+use forebay_core::{EndpointFacts, EndpointId, EndpointState, LoadReport, Outcome, PoolId, TicketId};
+
+use crate::pool::PoolConfig;
+use crate::verdict::{Decision, Refusal};
+
+/// How far one request has come since it was last reported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Which request.
+    pub ticket: TicketId,
+    /// Tokens that have come out so far, in all.
+    pub tokens: u32,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// Streams went on; sent in batches. The first report of a request says
+    /// that its prefill is over.
+    Progress(Vec<Progress>),
+    /// A request ended.
+    Outcome(TicketId, Outcome),
+    /// A request was given up by its owner, in whatever stage.
+    Cancelled(TicketId),
+    /// An endpoint said how loaded it is.
+    Report(EndpointId, LoadReport),
+    /// An endpoint joins a pool. One that is already in another pool of this
+    /// Gate, by name, is shared: one load, one state.
+    Join(PoolId, EndpointFacts, EndpointState),
+    /// An endpoint may or may not be picked from now on.
+    State(EndpointId, EndpointState),
+    /// An endpoint's relative capacity changed.
+    Weight(EndpointId, f64),
+    /// An endpoint leaves every pool. Requests in flight there go on.
+    Leave(EndpointId),
+    /// A pool appears or is configured anew; waiting requests keep their place.
+    Configure(PoolId, PoolConfig),
+    /// The time given by [`crate::Gate::next_timer`] has come.
+    Timer,
+}
+
+/// What must now be done. Each list is in the order it must be carried out.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects {
+    /// Waiting requests that now go.
+    pub go: Vec<Decision>,
+    /// Waiting requests that are refused; their tickets are gone.
+    pub refuse: Vec<(TicketId, Refusal)>,
+    /// The endpoint that joined, for [`Event::Join`].
+    pub joined: Option<EndpointId>,
+}
+
+impl Effects {
+    /// True when there is nothing to do.
+    pub fn is_empty(&self) -> bool {
+        self.go.is_empty() && self.refuse.is_empty() && self.joined.is_none()
+    }
+}

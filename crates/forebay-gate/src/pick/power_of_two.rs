@@ -1,0 +1,41 @@
+//! The better of two endpoints drawn at random.
+
+use forebay_core::RequestFacts;
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+use super::least_request::requests_per_weight;
+use super::{Pick, Policy, argmin};
+use crate::endpoints::Endpoints;
+use crate::policy_kind::PolicyKind;
+
+/// Needs no fresh view of the whole fleet: two choices keep the longest queue
+/// near `log log n`, and several gateways with stale views do not herd
+/// (Mitzenmacher, The Power of Two Choices in Randomized Load Balancing).
+#[derive(Debug)]
+pub(crate) struct PowerOfTwo;
+
+impl Policy for PowerOfTwo {
+    fn kind(&self) -> PolicyKind {
+        PolicyKind::PowerOfTwo
+    }
+
+    fn pick(
+        &mut self,
+        candidates: &[u32],
+        endpoints: &Endpoints,
+        _: &RequestFacts,
+        rng: &mut Pcg64Mcg,
+    ) -> Option<Pick> {
+        let n = candidates.len();
+        if n < 2 {
+            return candidates
+                .first()
+                .map(|&slot| Pick { slot, score: requests_per_weight(endpoints, slot) });
+        }
+        let first = rng.random_range(0..n);
+        // One of the others, each with the same chance.
+        let second = (first + rng.random_range(1..n)) % n;
+        argmin(&[candidates[first], candidates[second]], rng, |slot| requests_per_weight(endpoints, slot))
+    }
+}

@@ -1,0 +1,50 @@
+//! Each endpoint in turn, in proportion to its weight.
+
+use forebay_core::RequestFacts;
+use rand_pcg::Pcg64Mcg;
+
+use super::{Pick, Policy};
+use crate::endpoints::Endpoints;
+use crate::policy_kind::PolicyKind;
+
+/// Smooth weighted round robin: every endpoint gains its weight, the richest
+/// goes and pays the sum. Turns of a heavy endpoint are spread out instead of
+/// bunched (the rule is the one nginx uses).
+#[derive(Debug, Default)]
+pub(crate) struct WeightedRoundRobin {
+    /// Credit by slot. A slot that changes hands starts with what is left,
+    /// which is bounded by the sum of the weights.
+    credit: Vec<f64>,
+}
+
+impl Policy for WeightedRoundRobin {
+    fn kind(&self) -> PolicyKind {
+        PolicyKind::WeightedRoundRobin
+    }
+
+    fn pick(
+        &mut self,
+        candidates: &[u32],
+        endpoints: &Endpoints,
+        _: &RequestFacts,
+        _: &mut Pcg64Mcg,
+    ) -> Option<Pick> {
+        let last = *candidates.last()? as usize;
+        if self.credit.len() <= last {
+            self.credit.resize(last + 1, 0.0);
+        }
+        let mut sum = 0.0;
+        let mut best: Option<u32> = None;
+        for &slot in candidates {
+            let weight = endpoints.weight(slot);
+            sum += weight;
+            self.credit[slot as usize] += weight;
+            if best.is_none_or(|b| self.credit[slot as usize] > self.credit[b as usize]) {
+                best = Some(slot);
+            }
+        }
+        let slot = best?;
+        self.credit[slot as usize] -= sum;
+        Some(Pick { slot, score: 0.0 })
+    }
+}

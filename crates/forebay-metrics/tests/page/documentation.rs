@@ -1,14 +1,9 @@
 //! `docs/metrics.md` says what is rendered, no more and no less.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test says what is wrong by panicking")]
-
-mod common;
-
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::process::{Command, Stdio};
 
-use common::full;
+use crate::full::full;
+use crate::promtool;
 use forebay_metrics::{ALL, Dial, EndpointStateLabel, OutcomeLabel, Probe, Reject, Retry};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -117,22 +112,5 @@ fn promtool_can_parse_the_examples() {
             rules += &format!("      {line}\n");
         }
     }
-    let child = Command::new("promtool")
-        .args(["check", "rules", "/dev/stdin"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = match child {
-        Ok(child) => child,
-        Err(error) if std::env::var_os("CI").is_none() => {
-            eprintln!("skipped: promtool (Debian package prometheus): {error}");
-            return;
-        }
-        Err(error) => panic!("promtool (Debian package prometheus) is needed in CI: {error}"),
-    };
-    child.stdin.take().expect("piped").write_all(rules.as_bytes()).expect("promtool reads");
-    let out = child.wait_with_output().expect("promtool ends");
-    let said = String::from_utf8_lossy(&[out.stdout, out.stderr].concat()).into_owned();
-    assert!(out.status.success(), "{said}\n{rules}");
+    promtool(&["check", "rules", "/dev/stdin"], &rules);
 }

@@ -1,14 +1,9 @@
 //! What `/metrics` says is valid, complete and bounded.
 
-#![allow(clippy::expect_used, clippy::panic, reason = "a test says what is wrong by panicking")]
-
-mod common;
-
-use std::io::Write;
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::full;
+use crate::full::full;
+use crate::promtool;
 use forebay_metrics::{ALL, EndpointStateLabel, Kind, Metrics, OutcomeLabel};
 
 /// The value of the one series whose name and labels are exactly `series`.
@@ -23,35 +18,10 @@ fn series(text: &str) -> usize {
     text.lines().filter(|line| !line.starts_with('#')).count()
 }
 
-/// Runs `promtool check metrics`; false when the tool is not there and this is not CI.
-fn promtool_accepts(text: &str) -> bool {
-    let child = Command::new("promtool")
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = match child {
-        Ok(child) => child,
-        Err(error) if std::env::var_os("CI").is_none() => {
-            eprintln!("skipped: promtool (Debian package prometheus): {error}");
-            return false;
-        }
-        Err(error) => panic!("promtool (Debian package prometheus) is needed in CI: {error}"),
-    };
-    let mut stdin = child.stdin.take().expect("piped");
-    stdin.write_all(text.as_bytes()).expect("promtool reads");
-    drop(stdin);
-    let out = child.wait_with_output().expect("promtool ends");
-    let said = [out.stdout, out.stderr].concat();
-    assert!(out.status.success() && said.is_empty(), "{}\n{text}", String::from_utf8_lossy(&said));
-    true
-}
-
 #[test]
 fn promtool_has_nothing_to_complain_about() {
-    promtool_accepts(&full().metrics.render());
-    promtool_accepts(&Metrics::new("0.1.0").render());
+    promtool(&["check", "metrics"], &full().metrics.render());
+    promtool(&["check", "metrics"], &Metrics::new("0.1.0").render());
 }
 
 #[test]
@@ -125,7 +95,7 @@ fn a_label_value_cannot_break_the_page() {
     let endpoint = metrics.endpoint(nasty, nasty);
     endpoint.state(EndpointStateLabel::Unready);
     let text = metrics.render();
-    promtool_accepts(&text);
+    promtool(&["check", "metrics"], &text);
     assert!(text.contains(r#"forebay_build_info{version="a\"b\\c\nd"} 1"#), "{text}");
     assert!(text.contains(r#"pool="x\"} 1\ny{z=\"\\""#), "{text}");
     assert!(!text.lines().any(|line| line.starts_with("y{")), "{text}");
@@ -164,7 +134,7 @@ fn a_flood_of_odd_codes_and_unknown_models_adds_a_bounded_number_of_series() {
     };
     assert_eq!(value(&text, &name("tide-7b", 503, "rejected")), Some(1.0));
     assert_eq!(value(&text, &name("late", 200, "finished")), Some(1.0));
-    promtool_accepts(&text);
+    promtool(&["check", "metrics"], &text);
 }
 
 #[test]

@@ -22,6 +22,7 @@ STREAM='{"model":"'$MODEL'","max_tokens":8,"stream":true,"messages":[{"role":"us
 get() {
   local name=$1 wanted=$2 got
   shift 2
+  rm -f "$DIR/body" "$DIR/head"
   got=$(curl -sv --max-time 60 -o "$DIR/body" -D "$DIR/head" -w '%{http_code} %{http_version}' "$@" 2>"$DIR/trace") || got="$got (curl failed: $?)"
   check "$name" "[ '$got' = '$wanted' ]"
 }
@@ -39,8 +40,8 @@ check() {
 }
 
 post() { get "$1" "$2" -H 'Content-Type: application/json' "${@:4}" --data-binary "$3" "$URL/v1/chat/completions"; }
-streamed() { check "$1 ends with [DONE]" "tail -c 20 '$DIR/body' | grep -qF 'data: [DONE]'"; }
-answered() { check "$1 has an answer" "grep -q '\"finish_reason\"' '$DIR/body'"; }
+streamed() { check "$1 ends with [DONE]" "tail -c 20 '$DIR/body' 2>/dev/null | grep -qF 'data: [DONE]'"; }
+answered() { check "$1 has an answer" "grep -qs '\"finish_reason\"' '$DIR/body'"; }
 error_names() { check "$1 names $2" "grep -q '$2' '$DIR/body' && grep -q '\"error\"' '$DIR/body'"; }
 
 post "chat" "200 1.1" "$CHAT"

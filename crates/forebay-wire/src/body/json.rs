@@ -1,0 +1,273 @@
+//! The scan of a JSON body.
+
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::{
+    Api, BodyError, Scan,
+    fields::Field,
+    prompt::{Head, Kind, Sizes, Walk},
+};
+use crate::json::{Event, Pull, Str, count_u32};
+
+/// Longest model name that is accepted, in bytes: the longest path.
+pub(super) const MAX_MODEL: usize = 4096;
+
+/// Checks that `body` is one JSON object and finds what routing needs in it.
+/// One pass, no tree; the work is in proportion to the length of the body.
+///
+/// A leading byte order mark is refused, nesting beyond 512 levels as well. A
+/// lone surrogate escape is legal JSON and accepted. A null field is absent.
+///
+/// # Errors
+/// The body is not JSON, or a field that routing reads is missing, of a wrong
+/// type or given twice.
+pub fn scan_json(api: Api, body: &[u8]) -> Result<Scan, BodyError> {
+    let mut reader = Reader::new(api, body);
+    if reader.pull.next()? != Event::ObjectStart {
+        return Err(BodyError::NotObject);
+    }
+    while let Event::Key(key) = reader.pull.next()? {
+        let mut space = [0; 32];
+        match key.short(body, &mut space).and_then(|name| Field::read_by(api, name)) {
+            Some(field) => reader.field(field)?,
+            None => reader.pull.skip_value()?,
+        }
+    }
+    reader.pull.end()?;
+    reader.finish()
+}
+
+struct Reader<'a> {
+    api: Api,
+    body: &'a [u8],
+    pull: Pull<'a>,
+    /// Bits of the fields that were met, null or not.
+    seen: u32,
+    /// Bits of the fields that were met and not null.
+    present: u32,
+    model: Option<Str>,
+    stream: bool,
+    n: u32,
+    best_of: u32,
+    limits: [Option<u32>; 3],
+    /// System text, which templates put first wherever the key stands.
+    system: Head,
+    head: Head,
+    sizes: Sizes,
+    prompts: u32,
+    user_hash: Option<u64>,
+    include_usage: bool,
+}
+
+impl<'a> Reader<'a> {
+    fn new(api: Api, body: &'a [u8]) -> Reader<'a> {
+        Reader {
+            api,
+            body,
+            pull: Pull::new(body),
+            seen: 0,
+            present: 0,
+            model: None,
+            stream: false,
+            n: 1,
+            best_of: 1,
+            limits: [None; 3],
+            system: Head::new(),
+            head: Head::new(),
+            sizes: Sizes::default(),
+            prompts: 1,
+            user_hash: None,
+            include_usage: false,
+        }
+    }
+
+    fn field(&mut self, field: Field) -> Result<(), BodyError> {
+        if self.seen & field.bit() != 0 {
+            return Err(BodyError::Duplicate(field.name()));
+        }
+        self.seen |= field.bit();
+        match field {
+            Field::Model => self.model()?,
+            Field::Stream => match self.scalar(field, "a boolean")? {
+                Event::Bool(stream) => self.stream = stream,
+                Event::Null => {}
+                _ => return Err(invalid(field, "a boolean")),
+            },
+            Field::N => self.n = self.count(field)?.unwrap_or(1).max(1),
+            Field::BestOf => self.best_of = self.count(field)?.unwrap_or(1).max(1),
+            Field::MaxCompletionTokens => self.limits[0] = self.count(field)?,
+            Field::MaxTokens => self.limits[1] = self.count(field)?,
+            Field::MaxOutputTokens => self.limits[2] = self.count(field)?,
+            Field::Messages => {
+                let kind = self.walk().messages()?;
+                self.judge(field, kind, "an array", &[Kind::Array])?;
+            }
+            Field::Prompt | Field::Input => self.prompt_or_input(field)?,
+            Field::PromptEmbeds => match self.pull.next()? {
+                Event::Null => {}
+                Event::ObjectStart | Event::ArrayStart => {
+                    self.present |= field.bit();
+                    self.pull.skip_to_depth(1)?;
+                }
+                _ => self.present |= field.bit(),
+            },
+            Field::System | Field::Instructions => {
+                let Reader { body, pull, system, sizes, .. } = self;
+                Walk { buf: body, pull, head: system, sizes }.content()?;
+            }
+            // Templates render tools as JSON, so what they cost is their length.
+            Field::Tools => {
+                let start = self.pull.pos();
+                self.pull.skip_value()?;
+                self.sizes.bytes += self.pull.pos() - start;
+            }
+            Field::User => match self.any()? {
+                Some(Event::String(user)) => {
+                    let mut hash = Xxh3Default::new();
+                    user.decode(self.body, |run| {
+                        hash.update(run);
+                        true
+                    });
+                    self.user_hash = Some(hash.digest());
+                }
+                _ => self.user_hash = None,
+            },
+            Field::StreamOptions => self.stream_options()?,
+            Field::Query | Field::Documents | Field::Text1 | Field::Text2 => self.walk().count_value()?,
+        }
+        Ok(())
+    }
+
+    fn walk(&mut self) -> Walk<'_, 'a> {
+        Walk { buf: self.body, pull: &mut self.pull, head: &mut self.head, sizes: &mut self.sizes }
+    }
+
+    fn model(&mut self) -> Result<(), BodyError> {
+        const EXPECTED: &str = "a string that is not empty";
+        match self.scalar(Field::Model, EXPECTED)? {
+            Event::Null => Ok(()),
+            Event::String(model) if model.decoded_len() > MAX_MODEL => {
+                Err(invalid(Field::Model, "at most 4096 bytes long"))
+            }
+            Event::String(model) if !model.is_empty() => {
+                self.model = Some(model);
+                Ok(())
+            }
+            _ => Err(invalid(Field::Model, EXPECTED)),
+        }
+    }
+
+    fn prompt_or_input(&mut self, field: Field) -> Result<(), BodyError> {
+        let kind = if self.api == Api::Responses {
+            self.walk().messages()?
+        } else {
+            let Reader { body, pull, head, sizes, prompts, .. } = self;
+            Walk { buf: body, pull, head, sizes }.prompts(prompts)?
+        };
+        // Where routing does not need the field, its type is the engine's to judge.
+        if matches!(self.api, Api::Completions | Api::Responses | Api::Embeddings) {
+            self.judge(field, kind, "a string or an array", &[Kind::String, Kind::Array])?;
+        }
+        Ok(())
+    }
+
+    fn judge(
+        &mut self,
+        field: Field,
+        kind: Kind,
+        expected: &'static str,
+        allowed: &[Kind],
+    ) -> Result<(), BodyError> {
+        if kind == Kind::Null {
+            return Ok(());
+        }
+        if !allowed.contains(&kind) {
+            return Err(invalid(field, expected));
+        }
+        self.present |= field.bit();
+        Ok(())
+    }
+
+    /// The next value, which must not be a container.
+    fn scalar(&mut self, field: Field, expected: &'static str) -> Result<Event, BodyError> {
+        match self.pull.next()? {
+            Event::ObjectStart | Event::ArrayStart => Err(invalid(field, expected)),
+            event => Ok(event),
+        }
+    }
+
+    /// The next value; none, and passed over, when it is a container.
+    fn any(&mut self) -> Result<Option<Event>, BodyError> {
+        match self.pull.next()? {
+            Event::ObjectStart | Event::ArrayStart => {
+                self.pull.skip_to_depth(1)?;
+                Ok(None)
+            }
+            event => Ok(Some(event)),
+        }
+    }
+
+    fn count(&mut self, field: Field) -> Result<Option<u32>, BodyError> {
+        const EXPECTED: &str = "a non-negative whole number";
+        match self.scalar(field, EXPECTED)? {
+            Event::Null => Ok(None),
+            Event::Number(at) => match count_u32(&self.body[at]) {
+                Some(count) => Ok(Some(count)),
+                None => Err(invalid(field, EXPECTED)),
+            },
+            _ => Err(invalid(field, EXPECTED)),
+        }
+    }
+
+    fn stream_options(&mut self) -> Result<(), BodyError> {
+        match self.pull.next()? {
+            Event::ObjectStart => {}
+            Event::ArrayStart => return Ok(self.pull.skip_to_depth(1)?),
+            _ => return Ok(()),
+        }
+        while let Event::Key(key) = self.pull.next()? {
+            if !key.is(self.body, b"include_usage") {
+                self.pull.skip_value()?;
+                continue;
+            }
+            match self.pull.next()? {
+                Event::ObjectStart | Event::ArrayStart => self.pull.skip_to_depth(2)?,
+                event => self.include_usage = event == Event::Bool(true),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Scan, BodyError> {
+        let has = |field: Field| self.present & field.bit() != 0;
+        let Some(model) = self.model else { return Err(BodyError::Missing("model")) };
+        let missing = match self.api {
+            Api::Chat | Api::Messages | Api::CountTokens if !has(Field::Messages) => Some("messages"),
+            Api::Completions if !has(Field::Prompt) && !has(Field::PromptEmbeds) => Some("prompt"),
+            Api::Responses if !has(Field::Input) => Some("input"),
+            Api::Embeddings if !has(Field::Input) && !has(Field::Messages) => Some("input"),
+            _ => None,
+        };
+        if let Some(field) = missing {
+            return Err(BodyError::Missing(field));
+        }
+        Ok(Scan {
+            model: model.to_text(self.body),
+            model_span: model.start - 1..model.end + 1,
+            multipart: false,
+            stream: self.stream,
+            choices: self.n.max(self.best_of),
+            max_output_tokens: self.limits.into_iter().flatten().next(),
+            prompt_bytes: self.sizes.bytes,
+            prompt_token_ids: self.sizes.ids,
+            prompts: self.prompts,
+            user_hash: self.user_hash,
+            prompt_head_hash: self.system.hash(&self.head),
+            include_usage: self.include_usage,
+        })
+    }
+}
+
+fn invalid(field: Field, expected: &'static str) -> BodyError {
+    BodyError::Invalid { field: field.name(), expected }
+}

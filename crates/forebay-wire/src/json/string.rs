@@ -1,0 +1,190 @@
+//! JSON strings: checking, comparing and decoding.
+
+use super::{JsonError, bytes::find_special};
+
+/// Where a checked string lies in its text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Str {
+    /// Offset of the first byte after the opening quote.
+    pub(crate) start: usize,
+    /// Offset of the closing quote.
+    pub(crate) end: usize,
+    /// How many bytes the escapes cost over the decoded text; 0 when there are none.
+    escape_cost: usize,
+}
+
+impl Str {
+    /// Checks the string whose opening quote is at `quote`.
+    #[inline]
+    pub(super) fn lex(buf: &[u8], quote: usize) -> Result<Str, JsonError> {
+        let start = quote + 1;
+        let (mut pos, mut escape_cost, mut non_ascii) = (start, 0, false);
+        loop {
+            pos = find_special(buf, pos, &mut non_ascii);
+            match buf.get(pos) {
+                Some(b'"') => break,
+                Some(b'\\') => {
+                    let (raw, decoded) = escape_len(buf, pos)?;
+                    pos += raw;
+                    escape_cost += raw - decoded;
+                }
+                Some(_) => {
+                    return Err(JsonError { at: pos, what: "an unescaped control character in a string" });
+                }
+                None => return Err(JsonError { at: buf.len(), what: "the end inside a string" }),
+            }
+        }
+        if non_ascii && let Err(e) = std::str::from_utf8(&buf[start..pos]) {
+            return Err(JsonError { at: start + e.valid_up_to(), what: "a byte that is not UTF-8" });
+        }
+        Ok(Str { start, end: pos, escape_cost })
+    }
+
+    /// Bytes of the decoded text (a surrogate half counts as two).
+    pub(crate) fn decoded_len(self) -> usize {
+        self.end - self.start - self.escape_cost
+    }
+
+    /// True for `""`.
+    pub(crate) fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    /// The string as written, without its quotes.
+    pub(crate) fn raw(self, buf: &[u8]) -> &[u8] {
+        buf.get(self.start..self.end).unwrap_or_default()
+    }
+
+    /// The decoded text, when it has no escapes or fits into `space`; else
+    /// none. For names, which are short.
+    pub(crate) fn short<'a>(self, buf: &'a [u8], space: &'a mut [u8; 32]) -> Option<&'a [u8]> {
+        if self.escape_cost == 0 {
+            return Some(self.raw(buf));
+        }
+        let mut len = 0;
+        let mut fits = true;
+        self.decode(buf, |run| {
+            match space.get_mut(len..len + run.len()) {
+                Some(room) => room.copy_from_slice(run),
+                None => fits = false,
+            }
+            len += run.len();
+            fits
+        });
+        if fits { space.get(..len) } else { None }
+    }
+
+    /// True when the decoded text is `text`.
+    pub(crate) fn is(self, buf: &[u8], text: &[u8]) -> bool {
+        if self.escape_cost == 0 {
+            return self.raw(buf) == text;
+        }
+        let mut rest = Some(text);
+        self.decode(buf, |run| {
+            rest = rest.and_then(|r| r.strip_prefix(run));
+            rest.is_some()
+        });
+        rest.is_some_and(<[u8]>::is_empty)
+    }
+
+    /// Hands the decoded text on in runs until `sink` returns false. A lone
+    /// surrogate becomes the three bytes that UTF-8 would give it, so that
+    /// different texts stay different.
+    pub(crate) fn decode(self, buf: &[u8], mut sink: impl FnMut(&[u8]) -> bool) {
+        let mut rest = self.raw(buf);
+        if self.escape_cost == 0 {
+            sink(rest);
+            return;
+        }
+        while let Some(at) = memchr::memchr(b'\\', rest) {
+            if at > 0 && !sink(&rest[..at]) {
+                return;
+            }
+            let mut utf8 = [0u8; 4];
+            let (raw, len) = decode_escape(&rest[at..], &mut utf8);
+            if !sink(&utf8[..len]) {
+                return;
+            }
+            rest = rest.get(at + raw..).unwrap_or_default();
+        }
+        if !rest.is_empty() {
+            sink(rest);
+        }
+    }
+
+    /// The decoded text; a lone surrogate becomes U+FFFD.
+    pub(crate) fn to_text(self, buf: &[u8]) -> String {
+        let mut bytes = Vec::with_capacity(self.decoded_len());
+        self.decode(buf, |run| {
+            bytes.extend_from_slice(run);
+            true
+        });
+        match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(e) => String::from_utf8_lossy(e.as_bytes()).into_owned(),
+        }
+    }
+}
+
+/// Checks the escape at `at`; returns its length as written and decoded.
+fn escape_len(buf: &[u8], at: usize) -> Result<(usize, usize), JsonError> {
+    match buf.get(at + 1) {
+        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok((2, 1)),
+        Some(b'u') => match buf.get(at + 2..at + 6).and_then(hex4) {
+            Some(0..=0x7f) => Ok((6, 1)),
+            Some(0x80..=0x7ff | 0xd800..=0xdfff) => Ok((6, 2)),
+            Some(_) => Ok((6, 3)),
+            None => Err(JsonError { at, what: "a \\u escape without four hexadecimal digits" }),
+        },
+        _ => Err(JsonError { at, what: "an escape that JSON does not have" }),
+    }
+}
+
+fn hex4(digits: &[u8]) -> Option<u32> {
+    let mut value = 0;
+    for &d in digits {
+        value = value * 16 + char::from(d).to_digit(16)?;
+    }
+    (digits.len() == 4).then_some(value)
+}
+
+/// Decodes the checked escape that `text` starts with; returns its length as
+/// written and decoded.
+fn decode_escape(text: &[u8], out: &mut [u8; 4]) -> (usize, usize) {
+    let one = match text.get(1) {
+        Some(b'b') => 0x08,
+        Some(b'f') => 0x0c,
+        Some(b'n') => b'\n',
+        Some(b'r') => b'\r',
+        Some(b't') => b'\t',
+        Some(b'u') => return decode_unicode(text, out),
+        Some(&other) => other,
+        None => b'\\',
+    };
+    out[0] = one;
+    (2, 1)
+}
+
+fn decode_unicode(text: &[u8], out: &mut [u8; 4]) -> (usize, usize) {
+    let unit = |at: usize| text.get(at..at + 4).and_then(hex4);
+    let first = unit(2).unwrap_or(0xfffd);
+    if (0xd800..0xdc00).contains(&first)
+        && text.get(6..8) == Some(b"\\u")
+        && let Some(second @ 0xdc00..=0xdfff) = unit(8)
+        && let Some(c) = char::from_u32(0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00))
+    {
+        return (12, c.encode_utf8(out).len());
+    }
+    match char::from_u32(first) {
+        Some(c) => (6, c.encode_utf8(out).len()),
+        None => {
+            *out = [
+                0xe0 | (first >> 12) as u8,
+                0x80 | (first >> 6 & 0x3f) as u8,
+                0x80 | (first & 0x3f) as u8,
+                0,
+            ];
+            (6, 3)
+        }
+    }
+}

@@ -68,7 +68,7 @@ sdk_python() {
   if ! cmp -s "$wanted" "$venv/installed.txt"; then
     rm -rf "$venv"
     need python3 python3
-    if ! python3 -m venv "$venv" 2>/dev/null; then
+    if ! python3 -m venv "$venv" >/dev/null 2>&1; then
       debian_packages python3-venv
       rm -rf "$venv"
       python3 -m venv "$venv"

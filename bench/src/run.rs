@@ -1,0 +1,82 @@
+//! One run: every program, every measurement, in turns.
+
+use std::net::SocketAddr;
+
+use tokio::task::LocalSet;
+
+use crate::cores::Cores;
+use crate::measure::{Measure, Workload};
+use crate::program::{Program, Running};
+use crate::report::Report;
+use crate::settings::Settings;
+use crate::stub;
+
+/// As many backends as a small fleet has servers.
+const BACKENDS: usize = 8;
+
+/// Measures, prints the table and writes the JSON. Fails when a program that
+/// is there could not be measured, never because one is slow.
+pub(crate) fn run(settings: Settings) -> Result<(), String> {
+    let cores = Cores::pick()?;
+    cores.pin_self()?;
+    let backends = stub::spawn(BACKENDS)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|e| format!("runtime: {e}"))?;
+    let workload = Workload::new(settings.clone());
+    let report = LocalSet::new().block_on(&runtime, measure_all(&workload, &backends, cores));
+    print!("{report}");
+    if let Some(path) = &settings.out {
+        let json = serde_json::to_string_pretty(&report.to_json()).map_err(|e| e.to_string())?;
+        std::fs::write(path, json + "\n").map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    match report.failures().len() {
+        0 => Ok(()),
+        failures => Err(format!("{failures} measurements failed; see above")),
+    }
+}
+
+async fn measure_all(workload: &Workload, backends: &[SocketAddr], cores: Cores) -> Report {
+    let mut report = Report::new(workload.settings.clone());
+    let mut running = Vec::new();
+    for program in Program::ALL {
+        if program.find().is_none() {
+            report.skip(program);
+            continue;
+        }
+        match program.start(backends, cores).await {
+            Ok(started) => {
+                report.add_program(program);
+                running.push((program, started));
+            }
+            Err(why) => report.fail(program, None, why),
+        }
+    }
+    for round in 0..workload.settings.rounds {
+        eprintln!("CPU, round {} of {}", round + 1, workload.settings.rounds);
+        cpu_round(workload, &running, &mut report).await;
+    }
+    let programs: Vec<Program> = running.iter().map(|(program, _)| *program).collect();
+    for (_, running) in running {
+        running.end().await;
+    }
+    for round in 0..workload.settings.memory_rounds {
+        eprintln!("memory, round {} of {}", round + 1, workload.settings.memory_rounds);
+        for &program in &programs {
+            let sample = workload.memory(program, backends, cores).await;
+            report.add(program, Measure::IdleStream, sample);
+        }
+    }
+    report
+}
+
+/// The programs take turns, so that a change of the machine's mood in the
+/// middle of a run meets all of them.
+async fn cpu_round(workload: &Workload, running: &[(Program, Running)], report: &mut Report) {
+    for measure in Measure::ALL {
+        for (program, running) in running {
+            if let Some(sample) = workload.cpu(measure, running).await {
+                report.add(*program, measure, sample);
+            }
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! How long, how many, how often.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+/// Everything a run is told. Written into its JSON, so that two results can
+/// be compared.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Settings {
+    /// Rounds of the CPU measurements; the programs take turns in each.
+    pub(crate) rounds: usize,
+    /// Rounds of the memory measurement, each with fresh processes.
+    pub(crate) memory_rounds: usize,
+    /// Load before the measured window, so that connections and caches are warm.
+    #[serde(serialize_with = "millis")]
+    pub(crate) warm_up: Duration,
+    /// The window in which CPU time and work are counted.
+    #[serde(serialize_with = "millis")]
+    pub(crate) window: Duration,
+    /// Connections of the closed loop for 1 KB, 32 KB and 256 KB requests.
+    pub(crate) connections: [usize; 3],
+    /// Streams that run at once, and the time between two events of one.
+    pub(crate) streams: usize,
+    #[serde(serialize_with = "millis")]
+    pub(crate) pace: Duration,
+    /// Idle streams of the memory measurement.
+    pub(crate) idle_streams: usize,
+    #[serde(skip)]
+    pub(crate) out: Option<PathBuf>,
+}
+
+fn millis<S: serde::Serializer>(value: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(value.as_secs_f64() * 1e3)
+}
+
+impl Settings {
+    fn full() -> Settings {
+        Settings {
+            rounds: 5,
+            memory_rounds: 3,
+            warm_up: Duration::from_millis(500),
+            window: Duration::from_secs(2),
+            connections: [32, 16, 8],
+            streams: 100,
+            pace: Duration::from_millis(20),
+            idle_streams: 1_000,
+            out: None,
+        }
+    }
+
+    fn quick() -> Settings {
+        Settings {
+            rounds: 1,
+            memory_rounds: 1,
+            warm_up: Duration::from_millis(200),
+            window: Duration::from_millis(500),
+            idle_streams: 200,
+            ..Settings::full()
+        }
+    }
+
+    /// Reads the arguments of `run`.
+    pub(crate) fn parse(args: &[&str]) -> Result<Settings, String> {
+        let mut settings = if args.contains(&"--quick") { Settings::quick() } else { Settings::full() };
+        let mut args = args.iter();
+        while let Some(&arg) = args.next() {
+            match arg {
+                "--quick" => {}
+                "--out" => {
+                    let path = args.next().ok_or("--out needs a file name")?;
+                    settings.out = Some(PathBuf::from(path));
+                }
+                other => return Err(format!("unknown argument {other:?}; see forebay-bench --help")),
+            }
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_read_or_refused() {
+        assert_eq!(Settings::parse(&[]), Ok(Settings::full()));
+        let out = Some(PathBuf::from("a.json"));
+        assert_eq!(
+            Settings::parse(&["--out", "a.json", "--quick"]),
+            Ok(Settings { out, ..Settings::quick() })
+        );
+        assert!(Settings::parse(&["--out"]).is_err());
+        assert!(Settings::parse(&["--fast"]).is_err());
+    }
+}

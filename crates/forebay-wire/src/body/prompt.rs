@@ -93,9 +93,9 @@ pub(super) enum Kind {
 
 /// Keys whose strings are not prompt text: media, and what templates do not
 /// render.
-fn is_silent(key: &[u8]) -> bool {
+fn is_silent(buf: &[u8], key: Str) -> bool {
     matches!(
-        key,
+        key.short(buf, &mut [0; 32]).unwrap_or_default(),
         b"type"
             | b"role"
             | b"id"
@@ -270,14 +270,14 @@ impl Walk<'_, '_> {
     }
 
     fn count_field(&mut self, key: Str) -> Result<(), JsonError> {
-        if is_silent(key.raw(self.buf)) { self.pull.skip_value() } else { self.count_value() }
+        if is_silent(self.buf, key) { self.pull.skip_value() } else { self.count_value() }
     }
 
     /// Counts the strings of everything until `depth` containers are open.
     fn count_rest(&mut self, depth: usize) -> Result<(), JsonError> {
         while self.pull.depth() > depth {
             match self.pull.next()? {
-                Event::Key(key) if is_silent(key.raw(self.buf)) => self.pull.skip_value()?,
+                Event::Key(key) if is_silent(self.buf, key) => self.pull.skip_value()?,
                 Event::String(text) => self.count(text),
                 _ => {}
             }
@@ -291,7 +291,7 @@ impl Walk<'_, '_> {
     }
 
     fn count(&mut self, text: Str) {
-        if !text.raw(self.buf).starts_with(b"data:") {
+        if !text.starts_with(self.buf, b"data:") {
             self.sizes.bytes += text.decoded_len();
         }
     }

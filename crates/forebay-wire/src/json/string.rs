@@ -87,6 +87,19 @@ impl Str {
         rest.is_some_and(<[u8]>::is_empty)
     }
 
+    /// True when the decoded text begins with `prefix`.
+    pub(crate) fn starts_with(self, buf: &[u8], prefix: &[u8]) -> bool {
+        let mut rest = prefix;
+        let mut same = true;
+        self.decode(buf, |run| {
+            let n = run.len().min(rest.len());
+            same = run[..n] == rest[..n];
+            rest = &rest[n..];
+            same && !rest.is_empty()
+        });
+        same && rest.is_empty()
+    }
+
     /// Hands the decoded text on in runs until `sink` returns false. A lone
     /// surrogate becomes the three bytes that UTF-8 would give it, so that
     /// different texts stay different.

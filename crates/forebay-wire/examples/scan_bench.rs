@@ -1,0 +1,132 @@
+//! Prints what reading costs: `cargo run --release -p forebay-wire --example scan_bench`.
+//!
+//! Bodies are chat requests with one message of prose (no escapes) or of code
+//! (an escape every 40 bytes); events are those of a real chat stream.
+
+use std::{hint::black_box, time::Duration};
+
+use bytes::Bytes;
+use forebay_core::Time;
+use forebay_wire::{
+    body::{Api, scan_json},
+    prom::vllm_load,
+    sse::{Dialect, ModelEditor, Watcher},
+    usage::usage_from_json,
+};
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark measures time")]
+fn now() -> std::time::Instant {
+    std::time::Instant::now()
+}
+
+/// Median nanoseconds of one call, of 31 batches of about 5 ms.
+fn measure(mut call: impl FnMut()) -> f64 {
+    let mut batch = 1u32;
+    loop {
+        let start = now();
+        (0..batch).for_each(|_| call());
+        if start.elapsed() > Duration::from_millis(5) || batch > 1 << 24 {
+            break;
+        }
+        batch *= 2;
+    }
+    let mut times: Vec<f64> = (0..31)
+        .map(|_| {
+            let start = now();
+            (0..batch).for_each(|_| call());
+            start.elapsed().as_nanos() as f64 / f64::from(batch)
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    times[15]
+}
+
+fn body(text: &str) -> Vec<u8> {
+    format!(r#"{{"model":"tide-7b","stream":true,"messages":[{{"role":"user","content":"{text}"}}]}}"#)
+        .into_bytes()
+}
+
+fn report(what: &str, bytes: usize, ns: f64) {
+    println!("{what:<34} {bytes:>8} bytes {ns:>12.1} ns {:>8.2} GB/s", bytes as f64 / ns);
+}
+
+fn main() {
+    let sentence = "The water stands in the forebay, and the gates divide it among the turbines. ";
+    let code = "    let level = gates.iter().sum(); //\\n";
+    let accents = "Größe, Höhe und Fläche — gemäß Anhang; ";
+    let han = "潮位在前池中升降，闸门把水分给各台水轮机。";
+    for (name, unit) in [("prose", sentence), ("code", code), ("accented", accents), ("han", han)] {
+        for size in [1 << 10, 32 << 10, 256 << 10] {
+            let body = body(&unit.repeat(size / unit.len()));
+            let ns = measure(|| {
+                black_box(scan_json(Api::Chat, black_box(&body)).is_ok());
+            });
+            report(&format!("scan {name}"), body.len(), ns);
+        }
+    }
+    let ids: Vec<String> = (0..32_000).map(|i| (i * 7919 % 128_000).to_string()).collect();
+    let body = format!(r#"{{"model":"m","prompt":[{}]}}"#, ids.join(",")).into_bytes();
+    report(
+        "scan 32,000 token ids",
+        body.len(),
+        measure(|| {
+            black_box(scan_json(Api::Completions, black_box(&body)).is_ok());
+        }),
+    );
+
+    let event = |text: &str| {
+        format!(
+            "data: {{\"id\":\"chatcmpl-9dfd9171ef422905\",\"object\":\"chat.completion.chunk\",\"created\":1795970136,\"model\":\"tiny\",\"choices\":[{{\"index\":0,\"delta\":{{\"content\":\"{text}\"}},\"logprobs\":null,\"finish_reason\":null,\"token_ids\":null}}]}}\n\n"
+        )
+    };
+    let usage = event(" a").replace(
+        "]}\n\n",
+        "],\"usage\":{\"prompt_tokens\":16,\"total_tokens\":17,\"completion_tokens\":1}}\n\n",
+    );
+    for (name, text) in [
+        ("watch token event", event(" also")),
+        ("watch token with escape", event("\\n")),
+        ("watch with usage", usage),
+    ] {
+        let mut watcher = Watcher::new(Dialect::Chunks);
+        report(name, text.len(), measure(|| watcher.feed(black_box(text.as_bytes()))));
+    }
+    let chunk = Bytes::from(event(" also"));
+    let mut out = Vec::new();
+    let mut editor = ModelEditor::new("tide-latest");
+    report(
+        "edit token event",
+        chunk.len(),
+        measure(|| {
+            out.clear();
+            editor.feed(black_box(chunk.clone()), &mut out);
+        }),
+    );
+
+    let floats: Vec<String> = (0..100_000).map(|i| format!("-0.0{}", i * 7919 % 1_000_003)).collect();
+    let answer = format!(
+        r#"{{"object":"list","data":[{{"embedding":[{}]}}],"usage":{{"prompt_tokens":7,"total_tokens":7}}}}"#,
+        floats.join(",")
+    );
+    report(
+        "usage of embeddings",
+        answer.len(),
+        measure(|| {
+            black_box(usage_from_json(black_box(answer.as_bytes())));
+        }),
+    );
+    let mut page = String::new();
+    for i in 0..700 {
+        page += &format!(
+            "vllm:request_prompt_tokens_bucket{{engine=\"0\",le=\"{i}.0\",model_name=\"tiny\"}} {i}.0\n"
+        );
+    }
+    page += "vllm:num_requests_running{engine=\"0\",model_name=\"tiny\"} 8.0\n";
+    report(
+        "vLLM metrics page",
+        page.len(),
+        measure(|| {
+            black_box(vllm_load(black_box(page.as_bytes()), Time::ZERO));
+        }),
+    );
+}

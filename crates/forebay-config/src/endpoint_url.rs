@@ -152,7 +152,7 @@ fn parse_v6(inner: &str) -> Result<Host, UrlError> {
     };
     let ip: Ipv6Addr = address.parse().map_err(|_| BAD)?;
     // RFC 6874 writes % as %25; the bare form is what people copy from `ip addr`.
-    let zone = zone.strip_prefix("25").filter(|z| !z.is_empty()).unwrap_or(zone);
+    let zone = zone.strip_prefix("25").unwrap_or(zone);
     let zone_ok = !zone.is_empty()
         && zone.len() <= 15
         && zone.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'));

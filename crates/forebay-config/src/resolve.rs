@@ -1,0 +1,168 @@
+//! From what the user wrote to what the program uses, with every error of meaning.
+
+mod listen;
+mod models;
+mod pools;
+mod sections;
+
+use crate::config::{Config, Log, ResponseHeaders};
+use crate::error::{Also, ConfigError, Errors, Place};
+use crate::places::{Places, join};
+use crate::raw::{Field, Later, RawConfig};
+use crate::scalar::{Kind, Scalar};
+use crate::variables::{Lookup, expand};
+
+/// Resolves a whole file.
+pub(crate) fn resolve(raw: &RawConfig, source: Source<'_>, lookup: Lookup<'_>) -> Result<Config, Errors> {
+    let mut to = Resolver { source, lookup, errors: Vec::new() };
+    let defaults = Config::default();
+    to.required(&raw.version, "", "version");
+    let later = [("routes", raw.routes), ("ledger", raw.ledger), ("epp", raw.epp), ("tls", raw.tls)];
+    to.later("", &later);
+    if raw.tenants.is_some() {
+        // An empty list too: it would let nobody in, and this version would let everybody in.
+        let message = "is not in this version; remove it, and note that without it every client is served";
+        to.error("tenants", message.to_owned());
+    }
+    let timeouts = to.timeouts(raw.timeouts.as_ref(), defaults.timeouts, "timeouts");
+    let health = to.health(raw.health.as_ref(), defaults.health, "health");
+    let retry = to.retry(raw.retry.as_ref(), defaults.retry, "retry");
+    let inherited = pools::Inherited { timeouts, health: health.clone(), retry };
+    let mut names = models::Names::default();
+    let pools = to.pools(raw.pools.as_deref(), &inherited, &mut names);
+    let models = to.models(raw.models.as_deref().unwrap_or_default(), &mut names);
+    let admin = to.field(&raw.admin, "", "admin", defaults.admin);
+    let config = Config {
+        listen: to.listen(raw.listen.as_ref(), defaults.listen, admin),
+        admin,
+        pools,
+        models,
+        timeouts,
+        limits: to.limits(raw.limits.as_ref(), defaults.limits),
+        drain: to.drain(raw.drain.as_ref(), defaults.drain),
+        health,
+        retry,
+        log: raw.log.as_ref().map_or(defaults.log, |log| Log {
+            level: to.field(&log.level, "log", "level", defaults.log.level),
+            format: to.field(&log.format, "log", "format", defaults.log.format),
+            access: to.field(&log.access, "log", "access", defaults.log.access),
+        }),
+        workers: to.field(&raw.workers, "", "workers", 0) as usize,
+        response_headers: raw.response_headers.as_ref().map_or(defaults.response_headers, |headers| {
+            ResponseHeaders {
+                endpoint: to.field(&headers.endpoint, "response_headers", "endpoint", false),
+                server_timing: to.field(&headers.server_timing, "response_headers", "server_timing", false),
+            }
+        }),
+        trust_control_headers: to.field(&raw.trust_control_headers, "", "trust_control_headers", false),
+    };
+    let mut errors = to.errors;
+    if errors.is_empty() {
+        return Ok(config);
+    }
+    errors.sort_by_key(|error| (error.place.line, error.place.column));
+    Err(Errors(errors))
+}
+
+/// The file that is being read.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) text: &'a str,
+    pub(crate) places: &'a Places,
+}
+
+impl Source<'_> {
+    /// The place to show for a path.
+    fn place(&self, path: &str) -> Place {
+        let (line, column) = self.places.point(path);
+        Place::new(self.text, line, column)
+    }
+}
+
+/// Reads fields and collects what is wrong with them. After an error it goes on with a
+/// default, so that one run reports everything.
+struct Resolver<'a> {
+    source: Source<'a>,
+    lookup: Lookup<'a>,
+    errors: Vec<ConfigError>,
+}
+
+impl Resolver<'_> {
+    fn error(&mut self, path: &str, message: String) {
+        self.error_with(path, message, &[]);
+    }
+
+    /// An error that is about several places: `also` has the paths of the others and
+    /// what is there.
+    fn error_with(&mut self, path: &str, message: String, also: &[(&str, &str)]) {
+        let also = also.iter().map(|(path, message)| Also {
+            message: format!("{path}: {message}"),
+            place: self.source.place(path),
+        });
+        self.errors.push(ConfigError {
+            file: self.source.file.to_owned(),
+            path: path.to_owned(),
+            message,
+            also: also.collect(),
+            place: self.source.place(path),
+        });
+    }
+
+    /// The value of a field, or `None` where it is absent or wrong.
+    fn optional<K: Kind>(&mut self, field: &Field<K>, parent: &str, name: &str) -> Option<K::Value> {
+        let written = field.as_ref()?;
+        self.scalar(written, &join(parent, name))
+    }
+
+    /// The value of a field, or its default.
+    fn field<K: Kind>(&mut self, field: &Field<K>, parent: &str, name: &str, default: K::Value) -> K::Value {
+        self.optional(field, parent, name).unwrap_or(default)
+    }
+
+    /// The value of a whole number whose range fits 32 bits, or its default.
+    fn count<K: Kind<Value = u64>>(
+        &mut self,
+        field: &Field<K>,
+        parent: &str,
+        name: &str,
+        default: u32,
+    ) -> u32 {
+        self.optional(field, parent, name).map_or(default, |number| u32::try_from(number).unwrap_or(u32::MAX))
+    }
+
+    /// The value of a field that must be there.
+    fn required<K: Kind>(&mut self, field: &Field<K>, parent: &str, name: &str) -> Option<K::Value> {
+        if field.is_none() {
+            self.error(&join(parent, name), "is missing".to_owned());
+        }
+        self.optional(field, parent, name)
+    }
+
+    /// Reads one text of kind `K`.
+    fn scalar<K: Kind>(&mut self, written: &Scalar<K>, path: &str) -> Option<K::Value> {
+        let expanded = match expand(&written.text, self.lookup) {
+            Ok(expanded) => expanded,
+            Err(problem) => {
+                self.error(path, problem);
+                return None;
+            }
+        };
+        match K::parse(&expanded.text) {
+            Ok(value) => Some(value),
+            Err(complaint) => {
+                self.error(path, complaint.message(&written.text, expanded.secret));
+                None
+            }
+        }
+    }
+
+    /// Refuses sections that only a later version reads.
+    fn later(&mut self, parent: &str, sections: &[(&str, Option<Later>)]) {
+        for (name, section) in sections {
+            if *section == Some(Later::Filled) {
+                self.error(&join(parent, name), "is not in this version; remove it".to_owned());
+            }
+        }
+    }
+}

@@ -1,5 +1,9 @@
 //! Reading one streamed answer: its tokens' times, its text, its usage and how
 //! it ended.
+//!
+//! Deliberately not the gateway's own watcher: what the load generator reports
+//! about a gateway should not share the gateway's mistakes, and a conversation
+//! needs the text, which the watcher never keeps.
 
 use std::borrow::Cow;
 
@@ -45,6 +49,8 @@ pub(crate) struct AnswerReader {
     line: Vec<u8>,
     /// The data lines of an event that is not complete yet.
     data: Vec<u8>,
+    /// The event that is not complete yet is named "error".
+    named_error: bool,
     /// The last byte was a carriage return: a line feed now belongs to it.
     after_cr: bool,
 }
@@ -57,6 +63,9 @@ struct Event<'a> {
     usage: Option<EventUsage>,
     #[serde(default, borrow)]
     error: Option<&'a RawValue>,
+    /// "error" in the flat errors of old vLLM.
+    #[serde(default, borrow)]
+    object: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -102,6 +111,7 @@ impl AnswerReader {
             keep_text,
             line: Vec::new(),
             data: Vec::new(),
+            named_error: false,
             after_cr: false,
         }
     }
@@ -138,8 +148,11 @@ impl AnswerReader {
         self.answer.events - before
     }
 
-    /// What was read.
-    pub(crate) fn finish(self) -> Answer {
+    /// What was read. An event that lacks only its blank line counts.
+    pub(crate) fn finish(mut self, now: Instant) -> Answer {
+        for _ in 0..2 {
+            self.end_of_line(now);
+        }
         self.answer
     }
 
@@ -147,18 +160,22 @@ impl AnswerReader {
         let line = std::mem::take(&mut self.line);
         if line.is_empty() {
             let data = std::mem::take(&mut self.data);
-            if !data.is_empty() {
+            if std::mem::take(&mut self.named_error) {
+                self.fail(format!("error event: {}", clip(&String::from_utf8_lossy(&data))));
+            } else if !data.is_empty() {
                 self.event(&data, now);
             }
             return;
         }
-        // Comments and the other fields (`event`, `id`, `retry`) say nothing here.
         if let Some(value) = line.strip_prefix(b"data:") {
             if !self.data.is_empty() {
                 self.data.push(b'\n');
             }
             self.data.extend_from_slice(value.strip_prefix(b" ").unwrap_or(value));
+        } else if let Some(name) = line.strip_prefix(b"event:") {
+            self.named_error = name.trim_ascii() == b"error";
         }
+        // Comments and the other fields say nothing here.
     }
 
     fn event(&mut self, data: &[u8], now: Instant) {
@@ -170,8 +187,8 @@ impl AnswerReader {
             Ok(event) => event,
             Err(error) => return self.fail(format!("an event that is not understood ({error})")),
         };
-        if let Some(error) = event.error.filter(|e| e.get() != "null") {
-            return self.fail(format!("error event: {}", clip(error.get())));
+        if event.object.as_deref() == Some("error") || event.error.is_some_and(|e| e.get() != "null") {
+            return self.fail(format!("error event: {}", clip(&String::from_utf8_lossy(data))));
         }
         let (mut has_text, mut finished) = (false, false);
         for choice in &event.choices {
@@ -183,7 +200,9 @@ impl AnswerReader {
                 self.answer.text.push_str(content);
             }
             match choice.finish_reason.as_deref() {
-                Some("abort") => self.fail("the engine aborted it (finish_reason \"abort\")".into()),
+                Some(reason @ ("abort" | "error")) => {
+                    self.fail(format!("the engine gave up (finish_reason \"{reason}\")"));
+                }
                 Some(_) => finished = true,
                 None => {}
             }

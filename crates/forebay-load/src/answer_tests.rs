@@ -17,7 +17,7 @@ fn read(chunks: &[&[u8]]) -> (Answer, Vec<u64>) {
         .enumerate()
         .map(|(i, c)| reader.feed(c, start + std::time::Duration::from_secs(i as u64)))
         .collect();
-    (reader.finish(), counts)
+    (reader.finish(start), counts)
 }
 
 #[test]
@@ -57,10 +57,20 @@ fn completions_and_answers_without_text() {
 }
 
 #[test]
+fn a_last_event_without_its_blank_line_counts() {
+    for end in ["", "\n", "\r"] {
+        assert!(read(&[format!("data: [DONE]{end}").as_bytes()]).0.done);
+    }
+    assert!(!read(&[b"data: [DON"]).0.done);
+}
+
+#[test]
 fn failures_inside_a_stream() {
     for (stream, want) in [
         ("data: {\"error\":{\"message\":\"out of memory\"}}\n\ndata: [DONE]\n\n", "out of memory"),
         ("data: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"abort\"}]}\n\n", "abort"),
+        ("data: {\"object\":\"error\",\"message\":\"too long\"}\n\n", "too long"),
+        ("event: error\ndata: {\"message\":\"gone\"}\n\n", "gone"),
         ("data: nonsense\n\n", "not understood"),
     ] {
         let (answer, _) = read(&[stream.as_bytes()]);

@@ -98,7 +98,7 @@ impl Caller {
         let ended = Instant::now();
         drop(in_flight);
 
-        let answer = progress.reader.finish();
+        let answer = progress.reader.finish(ended);
         let (kind, why) = match result {
             Err(why) => (Kind::Failed, why),
             Ok(Some((status, why))) if matches!(status.as_u16(), 429 | 503) => (Kind::Rejected, why),

@@ -1,0 +1,355 @@
+//! The control plane over real connections.
+
+#![allow(clippy::expect_used, clippy::panic, reason = "a test says what is wrong by panicking")]
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use forebay_admin::{
+    BodyEdit, EndpointStatus, PoolReadiness, PoolStatus, Readiness, RequestTotals, Status, StatusSource,
+};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+const LIMIT: Duration = Duration::from_secs(30);
+
+/// A process that says what the test tells it to.
+struct Fake {
+    serving: AtomicBool,
+    draining: AtomicBool,
+    ready: AtomicUsize,
+    metrics: Mutex<String>,
+}
+
+impl StatusSource for Fake {
+    fn status(&self) -> Status {
+        let endpoint = |pool: &str, port: u16, state: &str| EndpointStatus {
+            id: format!("{pool}-{port}"),
+            pool: pool.to_owned(),
+            url: format!("http://127.0.0.1:{port}"),
+            state: state.to_owned(),
+            weight: 2.0,
+            in_flight: 3,
+            requests: 40,
+            signal_age_seconds: None,
+        };
+        Status {
+            version: "0.1.0".to_owned(),
+            uptime_seconds: 12.5,
+            config_file: Some("forebay.yaml".to_owned()),
+            draining: self.draining.load(SeqCst),
+            requests: RequestTotals {
+                total: 80,
+                rejected: 2,
+                retries: 1,
+                in_flight: 6,
+                client_connections: 4,
+            },
+            pools: vec![
+                PoolStatus {
+                    name: "chat".to_owned(),
+                    model: "tide-7b".to_owned(),
+                    policy: "least_work".to_owned(),
+                    ready: self.ready.load(SeqCst),
+                    in_flight: 6,
+                    endpoints: vec![endpoint("chat", 8001, "ready"), endpoint("chat", 8002, "unready")],
+                },
+                PoolStatus {
+                    name: "embed".to_owned(),
+                    endpoints: vec![endpoint("embed", 8003, "starting")],
+                    ..PoolStatus::default()
+                },
+            ],
+            body_edits: vec![BodyEdit {
+                model: "gpt-4".to_owned(),
+                field: "model".to_owned(),
+                reason: "alias of tide-7b".to_owned(),
+            }],
+        }
+    }
+
+    fn ready(&self) -> Readiness {
+        let pool = |name: &str, ready| PoolReadiness { name: name.to_owned(), ready };
+        Readiness {
+            serving: self.serving.load(SeqCst),
+            draining: self.draining.load(SeqCst),
+            pools: vec![pool("chat", self.ready.load(SeqCst)), pool("embed & co", 0)],
+        }
+    }
+
+    fn metrics(&self) -> String {
+        self.metrics.lock().expect("no panic").clone()
+    }
+}
+
+struct Admin {
+    address: SocketAddr,
+    fake: Arc<Fake>,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<()>,
+}
+
+async fn admin() -> Admin {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let fake = Arc::new(Fake {
+        serving: AtomicBool::new(true),
+        draining: AtomicBool::new(false),
+        ready: AtomicUsize::new(1),
+        metrics: Mutex::new("# TYPE a gauge\na 1\n".to_owned()),
+    });
+    let (stop, stopped) = oneshot::channel::<()>();
+    let source: Arc<dyn StatusSource> = fake.clone();
+    let task = tokio::spawn(async move { forebay_admin::serve(listener, source, stopped).await });
+    Admin { address, fake, stop: Some(stop), task }
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {:?}", self.body))
+    }
+
+    fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|l| {
+            let (n, value) = l.split_once(": ")?;
+            n.eq_ignore_ascii_case(name).then_some(value)
+        })
+    }
+}
+
+impl Admin {
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.expect("it listens")
+    }
+
+    /// Sends bytes on a connection of their own and reads to its end.
+    async fn raw(&self, request: &str) -> Answer {
+        let mut stream = self.connect().await;
+        stream.write_all(request.as_bytes()).await.expect("sent");
+        let mut bytes = Vec::new();
+        timeout(LIMIT, stream.read_to_end(&mut bytes)).await.expect("in time").expect("read");
+        let text = String::from_utf8(bytes).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head: {text:?}"));
+        let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).expect("a status");
+        Answer { status, head: head.to_owned(), body: body.to_owned() }
+    }
+
+    async fn ask(&self, method: &str, path: &str) -> Answer {
+        self.raw(&format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")).await
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path).await
+    }
+}
+
+#[tokio::test]
+async fn healthz_says_ok_also_while_draining() {
+    let admin = admin().await;
+    admin.fake.draining.store(true, SeqCst);
+    admin.fake.ready.store(0, SeqCst);
+    let answer = admin.get("/healthz").await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "ok"));
+}
+
+#[tokio::test]
+async fn readyz_needs_listeners_no_drain_and_one_pool_that_can_serve() {
+    let admin = admin().await;
+    for (serving, draining, ready, expected) in
+        [(true, false, 1, 200), (false, false, 1, 503), (true, true, 1, 503), (true, false, 0, 503)]
+    {
+        admin.fake.serving.store(serving, SeqCst);
+        admin.fake.draining.store(draining, SeqCst);
+        admin.fake.ready.store(ready, SeqCst);
+        let answer = admin.get("/readyz").await;
+        assert_eq!(answer.status, expected, "{serving} {draining} {ready}");
+        let without = if ready == 0 { json!(["chat", "embed & co"]) } else { json!(["embed & co"]) };
+        assert_eq!(
+            answer.json(),
+            json!({"ready": expected == 200, "draining": draining, "pools_without_ready_endpoint": without})
+        );
+    }
+}
+
+#[tokio::test]
+async fn readyz_answers_for_one_pool() {
+    let admin = admin().await;
+    let answer = admin.get("/readyz?pool=chat").await;
+    assert_eq!(answer.status, 200);
+    assert_eq!(answer.json()["pools_without_ready_endpoint"], json!([]));
+    for path in ["/readyz?pool=embed%20%26%20co", "/readyz?pool=embed+%26+co"] {
+        let answer = admin.get(path).await;
+        assert_eq!(answer.status, 503);
+        assert_eq!(answer.json()["pools_without_ready_endpoint"], json!(["embed & co"]));
+    }
+    let answer = admin.get("/readyz?pool=%22nowhere").await;
+    assert_eq!(answer.status, 404);
+    let error = &answer.json()["error"];
+    assert_eq!(error["code"], "unknown_pool");
+    assert_eq!(error["param"], "pool");
+    assert_eq!(error["message"], "no pool is called \"\\\"nowhere\"");
+    let answer = admin.get("/readyz?pool=a&pool=b").await;
+    assert_eq!((answer.status, &answer.json()["error"]["code"]), (400, &json!("invalid_query")));
+}
+
+#[tokio::test]
+async fn metrics_are_passed_on_as_prometheus_text() {
+    let admin = admin().await;
+    let answer = admin.get("/metrics").await;
+    assert_eq!((answer.status, answer.body.as_str()), (200, "# TYPE a gauge\na 1\n"));
+    assert!(answer.header("content-type").expect("a type").starts_with("text/plain; version=0.0.4"));
+}
+
+#[tokio::test]
+async fn status_and_endpoints_are_json() {
+    let admin = admin().await;
+    let answer = admin.get("/api/v1/status").await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/json")));
+    let status = answer.json();
+    for (pointer, expected) in [
+        ("/version", json!("0.1.0")),
+        ("/uptime_seconds", json!(12.5)),
+        ("/config_file", json!("forebay.yaml")),
+        ("/draining", json!(false)),
+        ("/requests/total", json!(80)),
+        ("/requests/in_flight", json!(6)),
+        ("/pools/0/policy", json!("least_work")),
+        ("/pools/0/ready", json!(1)),
+        ("/pools/0/endpoints/1/state", json!("unready")),
+        ("/pools/1/endpoints/0/weight", json!(2.0)),
+        ("/body_edits/0/field", json!("model")),
+    ] {
+        assert_eq!(status.pointer(pointer), Some(&expected), "{pointer}");
+    }
+    let list = admin.get("/api/v1/endpoints").await.json();
+    let ids: Vec<_> = list["endpoints"].as_array().expect("a list").iter().map(|e| &e["id"]).collect();
+    assert_eq!(ids, ["chat-8001", "chat-8002", "embed-8003"]);
+    assert_eq!(
+        list["endpoints"][0],
+        json!({"id": "chat-8001", "pool": "chat", "url": "http://127.0.0.1:8001", "state": "ready",
+               "weight": 2.0, "in_flight": 3, "requests": 40, "signal_age_seconds": null})
+    );
+}
+
+#[tokio::test]
+async fn the_page_is_html_with_a_policy_that_forbids_scripts() {
+    let admin = admin().await;
+    let answer = admin.get("/").await;
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/html; charset=utf-8")));
+    assert!(answer.header("content-security-policy").expect("a policy").starts_with("default-src 'none'"));
+    for shown in ["tide-7b", "http://127.0.0.1:8002", "unready", "1 of 2 ready", "alias of tide-7b"] {
+        assert!(answer.body.contains(shown), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn unknown_paths_and_wrong_methods_are_refused_in_json() {
+    let admin = admin().await;
+    for path in ["/nowhere", "/api/v1/status/", "/API/v1/status", "//metrics", "/v1/models", "/%00"] {
+        let answer = admin.get(path).await;
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (404, &json!("unknown_path")), "{path}");
+    }
+    for (method, path) in
+        [("POST", "/metrics"), ("DELETE", "/api/v1/endpoints"), ("PUT", "/"), ("FOO", "/healthz")]
+    {
+        let answer = admin.ask(method, path).await;
+        assert_eq!(answer.status, 405, "{method} {path}");
+        let error = &answer.json()["error"];
+        assert_eq!(error["code"], "method_not_allowed");
+        assert!(error["message"].as_str().expect("text").contains(method));
+        assert!(answer.header("allow").expect("allow").contains("GET"));
+        assert_eq!(answer.head.to_lowercase().matches("\nallow:").count(), 1, "{}", answer.head);
+    }
+    let head = admin.ask("HEAD", "/api/v1/status").await;
+    assert_eq!((head.status, head.body.as_str()), (200, ""));
+}
+
+#[tokio::test]
+async fn what_is_not_http_or_too_large_is_refused_and_the_next_is_served() {
+    let admin = admin().await;
+    assert_eq!(admin.raw("\x16\x03\x01 nonsense\r\n\r\n").await.status, 400);
+    let long = format!("GET / HTTP/1.1\r\nhost: x\r\nx-pad: {}\r\n\r\n", "a".repeat(100_000));
+    let mut stream = admin.connect().await;
+    // It may be closed before all of it is sent.
+    let _ = stream.write_all(long.as_bytes()).await;
+    let mut start = [0; 12];
+    if timeout(LIMIT, stream.read_exact(&mut start)).await.expect("in time").is_ok() {
+        assert_eq!(&start, b"HTTP/1.1 431");
+    }
+    let mut stream = admin.connect().await;
+    // A body that nobody reads is neither stored nor taken for a request.
+    let body = "GET /nowhere HTTP/1.1\r\nhost: x\r\n\r\n".repeat(10_000);
+    let request = format!("POST / HTTP/1.1\r\nhost: x\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let _ = stream.write_all(request.as_bytes()).await;
+    let mut answers = Vec::new();
+    let _ = timeout(LIMIT, stream.read_to_end(&mut answers)).await.expect("it is closed");
+    let answers = String::from_utf8_lossy(&answers);
+    assert!(answers.matches("HTTP/1.1 ").count() <= 1 && !answers.contains("404"), "{answers}");
+    assert_eq!(admin.get("/healthz").await.status, 200);
+}
+
+#[tokio::test]
+async fn idle_and_half_sent_connections_do_not_keep_others_out() {
+    let admin = admin().await;
+    let mut idle = Vec::new();
+    for n in 0..400 {
+        let mut stream = admin.connect().await;
+        if n % 2 == 0 {
+            stream.write_all(b"GET / HT").await.expect("sent");
+        }
+        idle.push(stream);
+    }
+    assert_eq!(admin.get("/healthz").await.status, 200);
+    // The oldest had to make room.
+    let mut byte = [0; 1];
+    let end = timeout(LIMIT, idle[0].read(&mut byte)).await.expect("it is closed");
+    assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+    // The youngest had not.
+    let last = idle.last_mut().expect("many");
+    last.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("sent");
+    let mut start = [0; 12];
+    timeout(LIMIT, last.read_exact(&mut start)).await.expect("in time").expect("read");
+    assert_eq!(&start, b"HTTP/1.1 200");
+}
+
+#[tokio::test]
+async fn clients_that_do_not_read_do_not_hold_up_others() {
+    let admin = admin().await;
+    *admin.fake.metrics.lock().expect("no panic") = "x".repeat(8 << 20);
+    let mut stuck = Vec::new();
+    for _ in 0..8 {
+        let mut stream = admin.connect().await;
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("sent");
+        stuck.push(stream);
+    }
+    assert_eq!(admin.get("/healthz").await.status, 200);
+    assert_eq!(admin.get("/metrics").await.body.len(), 8 << 20);
+}
+
+#[tokio::test]
+async fn shutdown_ends_idle_connections_and_returns() {
+    let mut admin = admin().await;
+    let mut kept = admin.connect().await;
+    kept.write_all(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("sent");
+    let mut start = [0; 12];
+    timeout(LIMIT, kept.read_exact(&mut start)).await.expect("in time").expect("read");
+    assert_eq!(&start, b"HTTP/1.1 200");
+    let address = admin.address;
+    admin.stop.take().expect("once").send(()).expect("it runs");
+    let mut rest = Vec::new();
+    let _ = timeout(LIMIT, kept.read_to_end(&mut rest)).await.expect("it is closed");
+    timeout(LIMIT, admin.task).await.expect("it returns").expect("no panic");
+    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+}

@@ -1,0 +1,182 @@
+//! The set of endpoints being watched, and the thread that does it.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use forebay_config::Health;
+use forebay_core::EndpointState;
+use forebay_metrics::Probe as ProbeLabel;
+use parking_lot::Mutex;
+use tokio::runtime::{self, Handle};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::probe::{HttpProbe, Probe};
+use crate::schedule::Schedule;
+use crate::watch::{Evidence, Watch, bounded};
+
+/// Who wants to know the states of endpoints.
+///
+/// Both calls come from the fleet's thread and must not block.
+pub trait Membership: Send + Sync + 'static {
+    /// How the owner names an endpoint.
+    type Id: Copy + Ord + Debug + Send + Sync + 'static;
+
+    /// The endpoint is `Ready` or `Unready` from now on, or `Starting` again
+    /// because its address changed. For one endpoint the calls come in order.
+    /// What an operator decided (`Draining`, `Disabled`) is the owner's to
+    /// keep above it.
+    fn set_state(&self, id: Self::Id, state: EndpointState);
+
+    /// A probe of the endpoint ended, for the metrics.
+    fn probed(&self, id: Self::Id, result: ProbeLabel) {
+        let _ = (id, result);
+    }
+}
+
+/// One endpoint to watch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target<Id> {
+    /// How the owner names it.
+    pub id: Id,
+    /// Where it is: scheme, host and port, perhaps a path that every request has in front.
+    pub url: String,
+    /// How it is probed.
+    pub health: Health,
+}
+
+/// Watches endpoints until it is dropped.
+pub struct Fleet<M: Membership, P: Probe = HttpProbe> {
+    membership: Arc<M>,
+    probe: Arc<P>,
+    seed: u64,
+    origin: Instant,
+    watched: Mutex<Watched<M::Id>>,
+    handle: Handle,
+    thread: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+struct Watched<Id> {
+    endpoints: BTreeMap<Id, Running<Id>>,
+    /// How many loops have been started, for the phases.
+    started: u64,
+}
+
+struct Running<Id> {
+    target: Target<Id>,
+    evidence: Evidence,
+    task: AbortHandle,
+}
+
+impl<M: Membership, P: Probe> Fleet<M, P> {
+    /// Starts the fleet's thread, with nothing to watch yet. `seed` spreads
+    /// the probes of several processes.
+    ///
+    /// # Errors
+    /// The system gives no thread or no event queue.
+    pub fn start(membership: Arc<M>, probe: P, seed: u64) -> io::Result<Fleet<M, P>> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let thread = std::thread::Builder::new().name("fleet".to_owned()).spawn(move || {
+            // An error says that the fleet is gone, which is the same.
+            let _ = runtime.block_on(stopped);
+            // A name look-up may hang for long; nobody waits for it any more.
+            runtime.shutdown_background();
+        })?;
+        Ok(Fleet {
+            membership,
+            probe: Arc::new(probe),
+            seed,
+            origin: Instant::now(),
+            watched: Mutex::new(Watched { endpoints: BTreeMap::new(), started: 0 }),
+            handle,
+            thread: Some((stop, thread)),
+        })
+    }
+
+    /// Watches exactly `targets` from now on; of several with one id the last counts.
+    ///
+    /// An endpoint that stays keeps its state and its evidence, also when its
+    /// settings changed. A new one is [`EndpointState::Starting`] and is
+    /// probed at once. Of one that is gone nothing is reported any more,
+    /// except what is just being reported on the fleet's thread.
+    pub fn set_targets(&self, targets: Vec<Target<M::Id>>) {
+        let mut watched = self.watched.lock();
+        let wanted: BTreeMap<M::Id, Target<M::Id>> = targets.into_iter().map(|t| (t.id, t)).collect();
+        watched.endpoints.retain(|id, running| {
+            let stays = wanted.contains_key(id);
+            if !stays {
+                running.task.abort();
+            }
+            stays
+        });
+        let mut place = 0;
+        for (id, target) in wanted {
+            let before = watched.endpoints.remove(&id);
+            let running = match before {
+                Some(running) if running.target == target => running,
+                before => {
+                    let ordinal = watched.started;
+                    watched.started += 1;
+                    place += 1;
+                    self.watch(target, before, ordinal, place - 1)
+                }
+            };
+            watched.endpoints.insert(id, running);
+        }
+    }
+
+    fn watch(
+        &self,
+        target: Target<M::Id>,
+        before: Option<Running<M::Id>>,
+        ordinal: u64,
+        place: u32,
+    ) -> Running<M::Id> {
+        if let Some(old) = &before {
+            old.task.abort();
+        }
+        let moved = before.as_ref().is_some_and(|old| old.target.url != target.url);
+        let evidence = match before {
+            Some(old) if !moved => old.evidence,
+            // Another address under the same name is another server.
+            _ => Evidence::new(self.origin),
+        };
+        let mut health = target.health.clone();
+        health.interval = bounded(health.interval);
+        health.timeout = bounded(health.timeout);
+        let watch = Watch {
+            id: target.id,
+            url: format!("{}{}", target.url.trim_end_matches('/'), health.path),
+            schedule: Schedule::new(health.interval, ordinal, self.seed),
+            health,
+            place,
+            moved,
+            evidence: evidence.clone(),
+            membership: Arc::clone(&self.membership),
+            probe: Arc::clone(&self.probe),
+        };
+        let task = self.handle.spawn(watch.run()).abort_handle();
+        Running { target, evidence, task }
+    }
+
+    /// Where real traffic reports on this endpoint; none when it is not watched.
+    pub fn evidence(&self, id: M::Id) -> Option<Evidence> {
+        self.watched.lock().endpoints.get(&id).map(|running| running.evidence.clone())
+    }
+}
+
+impl<M: Membership, P: Probe> Drop for Fleet<M, P> {
+    fn drop(&mut self) {
+        if let Some((stop, thread)) = self.thread.take() {
+            let _ = stop.send(());
+            // It has nothing to wait for. A panic there was logged there.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! One probe of one endpoint.
+
+use std::future::Future;
+use std::time::Duration;
+
+use forebay_net::client::{Client, ClientError, ClientOptions};
+
+/// Why a probe did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProbeFailure {
+    /// Nobody listens there: the connection was refused or there is no way to the host.
+    NoConnection(String),
+    /// Anything else: late, a status that is not 2xx, not HTTP.
+    Unhealthy(String),
+}
+
+impl ProbeFailure {
+    /// What happened, for people.
+    pub fn reason(&self) -> &str {
+        match self {
+            ProbeFailure::NoConnection(reason) | ProbeFailure::Unhealthy(reason) => reason,
+        }
+    }
+}
+
+/// A way to ask an endpoint whether it is healthy.
+pub trait Probe: Send + Sync + 'static {
+    /// Asks `url`, waiting at most `timeout` for the whole answer.
+    fn probe(&self, url: &str, timeout: Duration) -> impl Future<Output = Result<(), ProbeFailure>> + Send;
+}
+
+/// `GET`, and any whole 2xx answer is healthy.
+///
+/// Every probe opens a connection of its own: what a proxy needs to know is
+/// whether the endpoint takes new connections, which a kept one hides.
+pub struct HttpProbe {
+    client: Client,
+}
+
+/// Far above what a health page says. One that is longer was still answered.
+const MAX_BODY: usize = 256 << 10;
+
+impl HttpProbe {
+    /// A prober without connections yet.
+    pub fn new() -> HttpProbe {
+        let options = ClientOptions {
+            // The limit of the whole probe applies, whatever takes the time.
+            connect_timeout: Duration::from_secs(3600),
+            max_idle_per_host: 0,
+            ..ClientOptions::default()
+        };
+        HttpProbe { client: Client::new(options) }
+    }
+}
+
+impl Default for HttpProbe {
+    fn default() -> HttpProbe {
+        HttpProbe::new()
+    }
+}
+
+impl Probe for HttpProbe {
+    async fn probe(&self, url: &str, timeout: Duration) -> Result<(), ProbeFailure> {
+        match self.client.get(url, timeout, MAX_BODY).await {
+            Ok((status, _, _)) if status.is_success() => Ok(()),
+            Ok((status, _, _)) => Err(ProbeFailure::Unhealthy(format!("status {status}"))),
+            Err(ClientError::BodyTooLong { .. }) => Ok(()),
+            Err(error @ ClientError::Connect { .. }) => Err(ProbeFailure::NoConnection(error.to_string())),
+            Err(error) => Err(ProbeFailure::Unhealthy(error.to_string())),
+        }
+    }
+}

@@ -65,6 +65,7 @@ impl FakeServer {
         let accept = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
+                stream.set_nodelay(true).unwrap();
                 let (script, log) = (Arc::clone(&script), Arc::clone(&log));
                 let service =
                     service_fn(move |request| answer(Arc::clone(&script), Arc::clone(&log), request));

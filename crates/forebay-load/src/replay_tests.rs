@@ -112,7 +112,7 @@ async fn stop_sends_no_more_and_gives_up_after_the_grace() {
     let running = tokio::spawn(replay(options, Arc::clone(&live), stopped));
     timeout(Duration::from_secs(30), async {
         while live.view().tokens == 0 {
-            tokio::task::yield_now().await;
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
     })
     .await

@@ -1,1 +1,46 @@
-//! forebay-engine
+//! A simulated model server: vLLM's HTTP interface in front of the engine model
+//! of [`forebay_sim`], driven by the clock.
+//!
+//! On the wire it behaves as recordings of vLLM 0.32.0 show (`testdata/`): the
+//! head of a stream goes out before the request is scheduled, chunks have the
+//! same fields in the same order, idle connections close after five seconds.
+//! Texts are made up, yet the same for the same prompt and seed.
+//!
+//! What it does not do: sampling parameters, stop strings, logprobs and tools
+//! are accepted and have no effect; there are no images or sounds.
+//!
+//! **Tokens.** Four bytes of prompt text are one token (`ceil(bytes / 4)`, none
+//! for the beginning), and a prompt of token ids has exactly as many.
+//!
+//! **Lengths.** `ignore_eos: true` gives exactly `max_tokens` tokens. Otherwise
+//! an answer has a length that follows from the prompt and the seed (lognormal,
+//! mean 180, sigma 0.8), not less than `min_tokens`, cut at `max_tokens`.
+//!
+//! **Faults.** With [`EngineOptions::faults`], `POST /fault` takes
+//! `{"kind": …}` and what the kind needs: `status` (`code`, `retry_after`),
+//! `hang`, `cut` (`after` events, `how`: `fin` or `rst`), `stream_error` and
+//! `abort` (`after`), `slow` (`factor`), `freeze`, `crash`, `engine_dead`,
+//! `none`; `count` bounds how many requests are hit.
+
+mod answer;
+mod api;
+mod body;
+mod clock;
+mod conn;
+mod error;
+mod fault;
+mod fields;
+mod generation;
+mod histogram;
+mod metrics;
+mod options;
+mod page;
+mod route;
+mod server;
+mod shared;
+mod tokens;
+
+pub use fault::{Fault, FaultKind};
+pub use options::EngineOptions;
+pub use server::{Engine, EngineHandle, Exit};
+pub use shared::EngineStats;

@@ -1,0 +1,124 @@
+//! The server: its port, its connections, and how it ends.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::conn::serve;
+use crate::fault::Fault;
+use crate::options::EngineOptions;
+use crate::shared::{Death, EngineStats, Shared};
+
+/// How long answers in flight have to end when the engine stops.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// Why [`Engine::run`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// It was told to.
+    Shutdown,
+    /// A crash was commanded.
+    Crashed,
+}
+
+/// A simulated model server that has its port.
+pub struct Engine {
+    listener: TcpListener,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+/// A look into an engine, and a hand on it, from within its process.
+#[derive(Clone)]
+pub struct EngineHandle {
+    shared: Arc<Shared>,
+}
+
+impl EngineHandle {
+    /// Gauges and totals now.
+    pub fn stats(&self) -> EngineStats {
+        self.shared.stats()
+    }
+
+    /// Makes it misbehave, whether or not `POST /fault` is on.
+    pub fn set_fault(&self, fault: Fault) {
+        self.shared.set_fault(fault);
+    }
+}
+
+impl Engine {
+    /// Takes the port; connections wait until [`run`](Self::run).
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub async fn bind(options: EngineOptions) -> io::Result<Engine> {
+        let listener = TcpListener::bind(options.listen).await?;
+        let address = listener.local_addr()?;
+        Ok(Engine { listener, address, shared: Arc::new(Shared::new(options)) })
+    }
+
+    /// The address it listens on, with the port that was free.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// A handle that outlives [`run`](Self::run).
+    pub fn handle(&self) -> EngineHandle {
+        EngineHandle { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Serves until `shutdown` is ready or a crash is commanded. Dropping the
+    /// future ends everything at once.
+    ///
+    /// On shutdown the port closes and what is in flight ends early: streams
+    /// with `finish_reason` "abort" and `[DONE]`, other answers with the text
+    /// so far. (One of the three ways in which a real vLLM was seen to end; the
+    /// others hang, or give an error.)
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Exit {
+        let Engine { listener, shared, .. } = self;
+        let mut shutdown = std::pin::pin!(shutdown);
+        let (stop, stopped) = watch::channel(false);
+        let mut connections = JoinSet::new();
+        let mut driver = std::pin::pin!(shared.drive());
+        let death = loop {
+            tokio::select! {
+                biased;
+                () = &mut shutdown => break None,
+                () = shared.died.notified() => {
+                    if let Some(death) = shared.death() {
+                        break Some(death);
+                    }
+                }
+                () = &mut driver => {}
+                Some(_) = connections.join_next() => {}
+                accepted = listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        connections.spawn(serve(stream, Arc::clone(&shared), stopped.clone()));
+                    }
+                    Err(error) => {
+                        // Out of descriptors, most likely: let some close.
+                        tracing::warn!(%error, "cannot accept");
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                },
+            }
+        };
+        drop(listener);
+        if death != Some(Death::Crash) {
+            if death.is_none() {
+                shared.drain();
+            }
+            let _ = stop.send(true);
+            let all = async { while connections.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(LAST_WORDS, all).await;
+        }
+        connections.shutdown().await;
+        if death.is_some() { Exit::Crashed } else { Exit::Shutdown }
+    }
+}

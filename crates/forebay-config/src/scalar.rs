@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::{Deserialize, Deserializer};
 
 use crate::error::quote;
@@ -97,36 +97,15 @@ impl<K: Kind> JsonSchema for Scalar<K> {
         true
     }
 
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
         let mut schema = K::schema();
-        let takes_any_text = schema.get("type").is_some_and(|t| t == "string")
-            && schema.get("enum").is_none()
-            && schema.get("pattern").is_none();
-        if !takes_any_text {
-            let variable = generator.subschema_for::<Variable>();
-            schema = json_schema!({ "anyOf": [schema, variable] });
-        }
         schema.insert("x-kind".to_owned(), K::describe().into());
         schema
     }
 }
 
-/// The schema's name for a value that comes from the environment.
-struct Variable;
-
-impl JsonSchema for Variable {
-    fn schema_name() -> Cow<'static, str> {
-        "EnvironmentVariable".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "description": "The value of an environment variable.",
-            "type": "string",
-            "pattern": r"\$\{[A-Za-z_][A-Za-z0-9_]*\}",
-        })
-    }
-}
+/// In schemas: a text that has a variable in it, whatever the field's kind.
+pub(crate) const VARIABLE: &str = r"\$\{[A-Za-z_][A-Za-z0-9_]*\}";
 
 /// The word of `words` that is nearest to `text`, if any is near.
 pub(crate) fn nearest<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> Option<&'w str> {

@@ -16,15 +16,35 @@ use crate::raw::RawConfig;
 pub fn json_schema() -> serde_json::Value {
     let mut schema = SchemaGenerator::default().into_root_schema_for::<RawConfig>();
     schema.insert("title".to_owned(), "Forebay configuration".into());
-    schema.to_value()
+    let mut schema = schema.to_value();
+    unwrap_descriptions(&mut schema);
+    schema
+}
+
+/// Takes the line breaks of the source out of the descriptions; empty lines stay.
+fn unwrap_descriptions(value: &mut serde_json::Value) {
+    match value {
+        serde_json::Value::Object(fields) => {
+            for (name, value) in fields {
+                match value {
+                    serde_json::Value::String(text) if name == "description" => {
+                        let paragraphs: Vec<String> =
+                            text.split("\n\n").map(|p| p.replace('\n', " ")).collect();
+                        *text = paragraphs.join("\n\n");
+                    }
+                    _ => unwrap_descriptions(value),
+                }
+            }
+        }
+        serde_json::Value::Array(items) => items.iter_mut().for_each(unwrap_descriptions),
+        _ => {}
+    }
 }
 
 /// Adds `x-order`: schemas sort their properties by name, people by meaning.
 pub(crate) fn order<T: for<'de> Deserialize<'de> + JsonSchema>(schema: &mut Schema) {
     let names = field_names::<T>();
     schema.insert("x-order".to_owned(), names.iter().copied().collect());
-    // An absent section and an empty one mean the same, and null is how YAML writes
-    // a section whose lines are all comments; neither needs to be said for every field.
 }
 
 /// The fields of a structure in the order of its declaration, as its derived

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use schemars::{Schema, json_schema};
 
-use crate::scalar::{Complaint, Kind};
+use crate::scalar::{Complaint, Kind, VARIABLE};
 
 /// A duration from `MIN` to `MAX` milliseconds.
 pub(crate) struct Span<const MIN: u64, const MAX: u64>;
@@ -73,7 +73,7 @@ fn check(text: &str, least: u64, most: u64, range: &str) -> Result<Duration, Com
 fn schema() -> Schema {
     json_schema!({
         "type": ["string", "integer"],
-        "pattern": r"^([0-9]+(\.[0-9]{1,9})?(us|ms|s|m|h|d)|0|.*\$\{.*)$",
+        "pattern": format!(r"^([0-9]+(\.[0-9]{{1,9}})?(us|ms|s|m|h|d)|0)$|{VARIABLE}"),
         "maximum": 0,
     })
 }

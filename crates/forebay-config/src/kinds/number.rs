@@ -2,7 +2,7 @@
 
 use schemars::{Schema, json_schema};
 
-use crate::scalar::{Complaint, Kind};
+use crate::scalar::{Complaint, Kind, VARIABLE};
 
 /// A whole number from `MIN` to `MAX`.
 pub(crate) struct Int<const MIN: u64, const MAX: u64>;
@@ -19,11 +19,11 @@ impl<const MIN: u64, const MAX: u64> Kind for Int<MIN, MAX> {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": "integer", "minimum": MIN, "maximum": MAX })
+        json_schema!({ "type": ["integer", "string"], "pattern": VARIABLE, "minimum": MIN, "maximum": MAX })
     }
 
     fn describe() -> String {
-        format!("whole number, {MIN} to {MAX}")
+        if MIN == MAX { format!("`{MIN}`") } else { format!("whole number, {MIN} to {MAX}") }
     }
 }
 
@@ -49,7 +49,7 @@ impl Kind for Positive {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": "number", "exclusiveMinimum": 0, "maximum": MOST })
+        json_schema!({ "type": ["number", "string"], "pattern": VARIABLE, "exclusiveMinimum": 0, "maximum": MOST })
     }
 
     fn describe() -> String {
@@ -72,7 +72,7 @@ impl Kind for Share {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": "number", "minimum": 0, "maximum": MOST })
+        json_schema!({ "type": ["number", "string"], "pattern": VARIABLE, "minimum": 0, "maximum": MOST })
     }
 
     fn describe() -> String {
@@ -93,7 +93,7 @@ impl Kind for AtLeastOne {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": "number", "minimum": 1, "maximum": 100 })
+        json_schema!({ "type": ["number", "string"], "pattern": VARIABLE, "minimum": 1, "maximum": 100 })
     }
 
     fn describe() -> String {

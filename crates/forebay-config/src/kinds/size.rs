@@ -2,7 +2,7 @@
 
 use schemars::{Schema, json_schema};
 
-use crate::scalar::{Complaint, Kind};
+use crate::scalar::{Complaint, Kind, VARIABLE};
 
 /// A number of bytes from `MIN` to `MAX`.
 pub(crate) struct Bytes<const MIN: u64, const MAX: u64>;
@@ -64,7 +64,7 @@ impl<const MIN: u64, const MAX: u64> Kind for Bytes<MIN, MAX> {
     fn schema() -> Schema {
         json_schema!({
             "type": ["string", "integer"],
-            "pattern": r"^([0-9]+(KiB|MiB|GiB|TiB)?|.*\$\{.*)$",
+            "pattern": format!("^[0-9]+(KiB|MiB|GiB|TiB)?$|{VARIABLE}"),
             "minimum": MIN,
             "maximum": MAX,
         })

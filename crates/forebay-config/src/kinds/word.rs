@@ -6,7 +6,7 @@ use forebay_gate::PolicyKind;
 use schemars::{Schema, json_schema};
 
 use crate::choices::{Engine, LogFormat, LogLevel, Protocol};
-use crate::scalar::{Complaint, Kind, nearest};
+use crate::scalar::{Complaint, Kind, VARIABLE, nearest};
 
 /// One of the words of `T`.
 pub(crate) struct Word<T>(PhantomData<T>);
@@ -86,7 +86,7 @@ impl<T: Words> Kind for Word<T> {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": "string", "enum": T::all() })
+        json_schema!({ "anyOf": [{ "enum": T::all() }, { "type": "string", "pattern": VARIABLE }] })
     }
 
     fn describe() -> String {
@@ -117,7 +117,7 @@ impl Kind for Flag {
     }
 
     fn schema() -> Schema {
-        json_schema!({ "type": "boolean" })
+        json_schema!({ "type": ["boolean", "string"], "pattern": VARIABLE })
     }
 
     fn describe() -> String {

@@ -78,7 +78,7 @@ impl Place {
             .skip(start)
             .take(SHOWN_WIDTH)
             .map(|c| if c == '\t' { ' ' } else { c })
-            .map(|c| if c.is_control() { '\u{FFFD}' } else { c })
+            .map(|c| if moves_the_terminal(c) { '\u{FFFD}' } else { c })
             .collect();
         let number = self.line.to_string();
         writeln!(f, "  {number} | {}", shown.trim_end())?;
@@ -132,6 +132,11 @@ pub(crate) fn hide_passwords(text: &str) -> String {
     }
     shown.push_str(rest);
     shown
+}
+
+/// Whether a character controls the terminal or the direction of writing.
+pub(crate) fn moves_the_terminal(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{2028}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
 }
 
 /// A user's text, quoted for a message: short, on one line, without passwords.

@@ -96,3 +96,6 @@ fn pool_warnings(pool: &Pool, path: &str, warn: &mut impl FnMut(String, &str)) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
+use crate::error::moves_the_terminal;
+
 /// A line and a column, both from 1.
 pub(crate) type Position = (u32, u32);
 
@@ -74,7 +76,7 @@ impl Places {
             Node::Mapping(fields) => {
                 for (name, value) in fields {
                     let key = Some(position(name.referenced));
-                    self.add(join(&path, &name.value), key, value);
+                    self.add(join(&path, &printable(&name.value)), key, value);
                 }
             }
         }
@@ -114,6 +116,11 @@ impl Places {
     pub(crate) fn path_of_value(&self, at: Position) -> Option<&str> {
         self.0.iter().find(|(path, spot)| !path.is_empty() && spot.value == at).map(|(path, _)| path.as_str())
     }
+}
+
+/// A name that is safe to print; the names of real fields are so already.
+fn printable(name: &str) -> String {
+    name.chars().map(|c| if moves_the_terminal(c) { '\u{FFFD}' } else { c }).collect()
 }
 
 /// The path of a field of `parent`.

@@ -96,7 +96,7 @@ impl Field {
                 api,
                 Api::Chat | Api::Messages | Api::CountTokens | Api::Embeddings | Api::Pooling | Api::Score
             ),
-            Prompt => matches!(api, Api::Completions) || bare,
+            Prompt => matches!(api, Api::Completions) || (bare && !matches!(api, Api::Pooling | Api::Score)),
             Input => matches!(api, Api::Responses | Api::Embeddings) || bare,
             System => matches!(api, Api::Messages | Api::CountTokens),
             Instructions => matches!(api, Api::Responses | Api::Audio),
@@ -104,6 +104,16 @@ impl Field {
             Query | Documents | Text1 | Text2 => {
                 matches!(api, Api::Rerank | Api::Score | Api::Pooling | Api::Other)
             }
+        }
+    }
+
+    /// Which part of the prompt its text belongs to, in the order of a template.
+    /// No API reads two fields of one part.
+    pub(super) const fn part(self) -> usize {
+        match self {
+            System | Instructions => 0,
+            Input => 2,
+            _ => 1,
         }
     }
 

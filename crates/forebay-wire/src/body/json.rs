@@ -50,9 +50,9 @@ struct Reader<'a> {
     n: u32,
     best_of: u32,
     limits: [Option<u32>; 3],
-    /// System text, which templates put first wherever the key stands.
-    system: Head,
-    head: Head,
+    /// The beginnings of system text, prompt and input: templates put them in
+    /// this order, in whatever order their keys stand.
+    heads: [Head; 3],
     sizes: Sizes,
     prompts: u32,
     user_hash: Option<u64>,
@@ -72,8 +72,7 @@ impl<'a> Reader<'a> {
             n: 1,
             best_of: 1,
             limits: [None; 3],
-            system: Head::new(),
-            head: Head::new(),
+            heads: [Head::new(), Head::new(), Head::new()],
             sizes: Sizes::default(),
             prompts: 1,
             user_hash: None,
@@ -99,7 +98,7 @@ impl<'a> Reader<'a> {
             Field::MaxTokens => self.limits[1] = self.count(field)?,
             Field::MaxOutputTokens => self.limits[2] = self.count(field)?,
             Field::Messages => {
-                let kind = self.walk().messages()?;
+                let kind = self.walk(field).messages()?;
                 self.judge(field, kind, "an array", &[Kind::Array])?;
             }
             Field::Prompt | Field::Input => self.prompt_or_input(field)?,
@@ -111,10 +110,7 @@ impl<'a> Reader<'a> {
                 }
                 _ => self.present |= field.bit(),
             },
-            Field::System | Field::Instructions => {
-                let Reader { body, pull, system, sizes, .. } = self;
-                Walk { buf: body, pull, head: system, sizes }.content()?;
-            }
+            Field::System | Field::Instructions => self.walk(field).content()?,
             // Templates render tools as JSON, so what they cost is their length.
             Field::Tools => {
                 let start = self.pull.pos();
@@ -133,13 +129,20 @@ impl<'a> Reader<'a> {
                 _ => self.user_hash = None,
             },
             Field::StreamOptions => self.stream_options()?,
-            Field::Query | Field::Documents | Field::Text1 | Field::Text2 => self.walk().count_value()?,
+            Field::Query | Field::Documents | Field::Text1 | Field::Text2 => {
+                self.walk(field).count_value()?
+            }
         }
         Ok(())
     }
 
-    fn walk(&mut self) -> Walk<'_, 'a> {
-        Walk { buf: self.body, pull: &mut self.pull, head: &mut self.head, sizes: &mut self.sizes }
+    fn walk(&mut self, field: Field) -> Walk<'_, 'a> {
+        Walk {
+            buf: self.body,
+            pull: &mut self.pull,
+            head: &mut self.heads[field.part()],
+            sizes: &mut self.sizes,
+        }
     }
 
     fn model(&mut self) -> Result<(), BodyError> {
@@ -159,10 +162,12 @@ impl<'a> Reader<'a> {
 
     fn prompt_or_input(&mut self, field: Field) -> Result<(), BodyError> {
         let kind = if self.api == Api::Responses {
-            self.walk().messages()?
+            self.walk(field).messages()?
         } else {
-            let Reader { body, pull, head, sizes, prompts, .. } = self;
-            Walk { buf: body, pull, head, sizes }.prompts(prompts)?
+            let mut prompts = 1;
+            let kind = self.walk(field).prompts(&mut prompts)?;
+            self.prompts = self.prompts.max(prompts);
+            kind
         };
         // Where routing does not need the field, its type is the engine's to judge.
         if matches!(self.api, Api::Completions | Api::Responses | Api::Embeddings) {
@@ -262,7 +267,7 @@ impl<'a> Reader<'a> {
             prompt_token_ids: self.sizes.ids,
             prompts: self.prompts,
             user_hash: self.user_hash,
-            prompt_head_hash: self.system.hash(&self.head),
+            prompt_head_hash: Head::hash(self.heads),
             include_usage: self.include_usage,
         })
     }

@@ -20,7 +20,7 @@ pub fn scan_multipart(content_type: &str, body: &[u8]) -> Result<Scan, BodyError
     let boundary = boundary(content_type)
         .ok_or_else(|| BodyError::Multipart("the Content-Type has no usable boundary".into()))?;
     let mut fields = Fields::default();
-    for_each_part(&boundary, body, |name, value| fields.read(name, value, body))?;
+    for_each_part(&boundary, body, |name, value| fields.read(name, value))?;
     fields.finish(body)
 }
 
@@ -34,7 +34,7 @@ struct Fields {
 }
 
 impl Fields {
-    fn read(&mut self, name: &[u8], value: Range<usize>, _body: &[u8]) -> Result<(), BodyError> {
+    fn read(&mut self, name: &[u8], value: Range<usize>) -> Result<(), BodyError> {
         let (field, place) = match name {
             b"model" => ("model", &mut self.model),
             b"stream" => ("stream", &mut self.stream),
@@ -84,7 +84,7 @@ impl Fields {
             prompt_token_ids: 0,
             prompts: 1,
             user_hash: self.user.is_some().then(|| xxh3_64(text(&self.user))),
-            prompt_head_hash: head.hash(&Head::new()),
+            prompt_head_hash: Head::hash([head]),
             include_usage: false,
         })
     }

@@ -63,13 +63,15 @@ impl Head {
         }
     }
 
-    /// The hash of this head followed by `then`.
-    pub(super) fn hash(mut self, then: &Head) -> u64 {
-        if self.len > 0 && then.len > 0 {
-            self.push(&[SEPARATOR]);
+    /// The hash of `heads`, one after the other.
+    pub(super) fn hash<const N: usize>(heads: [Head; N]) -> u64 {
+        let mut rest = heads.into_iter().filter(|head| head.len > 0);
+        let mut all = rest.next().unwrap_or_else(Head::new);
+        for head in rest {
+            all.push(&[SEPARATOR]);
+            all.push(&head.bytes[..head.len]);
         }
-        self.push(&then.bytes[..then.len]);
-        xxh3_64(&self.bytes[..self.len])
+        xxh3_64(&all.bytes[..all.len])
     }
 }
 

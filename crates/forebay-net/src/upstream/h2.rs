@@ -1,0 +1,172 @@
+//! HTTP/2 with prior knowledge to an engine: many requests on few connections.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{self, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use parking_lot::Mutex;
+
+use super::error::{AnswerError, SendError, SendErrorKind};
+use super::{Answer, Kind, RequestBody, Upstream, answer};
+
+/// What one stream may have under way unread. A slow client stops only its own
+/// stream, because the connection's window holds that of very many.
+const STREAM_WINDOW: u32 = 256 << 10;
+/// The largest window HTTP/2 has is 2^31-1.
+const CONNECTION_WINDOW: u32 = 1 << 30;
+/// Streams on a connection before another connection is opened beside it.
+const BUSY: usize = 32;
+/// A silent connection is asked for a sign of life this often.
+const PING_EVERY: Duration = Duration::from_secs(20);
+
+/// One worker's connections to one endpoint.
+#[derive(Default, Debug)]
+pub(super) struct Connections {
+    open: Mutex<Vec<Shared>>,
+    /// Held while dialling, so that a burst does not dial once per request.
+    dialling: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone, Debug)]
+struct Shared {
+    sender: SendRequest<RequestBody>,
+    streams: Arc<AtomicUsize>,
+}
+
+/// Counts a stream for as long as it lives.
+struct Stream(Arc<AtomicUsize>);
+
+impl Stream {
+    fn on(connection: &Shared) -> Stream {
+        connection.streams.fetch_add(1, Ordering::Relaxed);
+        Stream(Arc::clone(&connection.streams))
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Connections {
+    /// The connection with the fewest streams, unless another should be opened.
+    fn choose(&self, max: usize) -> Option<Shared> {
+        let mut open = self.open.lock();
+        open.retain(|c| !c.sender.is_closed());
+        let best = open.iter().min_by_key(|c| c.streams.load(Ordering::Relaxed))?;
+        let busy = best.streams.load(Ordering::Relaxed) >= BUSY;
+        if busy && open.len() < max.max(1) { None } else { Some(best.clone()) }
+    }
+}
+
+pub(super) async fn send(
+    upstream: &Arc<Upstream>,
+    worker: usize,
+    mut request: Request<RequestBody>,
+) -> Result<Answer, SendError> {
+    let connections = &upstream.h2[worker % upstream.h2.len()];
+    let max = upstream.options.h2_connections;
+    // A connection may say goodbye between being chosen and being used; what
+    // was not sent comes back and takes another.
+    let mut attempts = 0;
+    loop {
+        let mut shared = match connections.choose(max) {
+            Some(shared) => shared,
+            None => {
+                let _dialling = connections.dialling.lock().await;
+                match connections.choose(max) {
+                    Some(shared) => shared,
+                    None => match open(upstream).await {
+                        Ok(shared) => {
+                            connections.open.lock().push(shared.clone());
+                            shared
+                        }
+                        Err((kind, message)) => return Err(SendError::new(kind, message, Some(request))),
+                    },
+                }
+            }
+        };
+        let stream = Stream::on(&shared);
+        if shared.sender.ready().await.is_err() && attempts < 3 {
+            attempts += 1;
+            continue;
+        }
+        match shared.sender.try_send_request(request).await {
+            Ok(response) => {
+                return Ok(answer(response, |incoming| {
+                    Kind::H2(Body { incoming, _stream: stream, ended: false })
+                }));
+            }
+            Err(mut error) => match error.take_message() {
+                Some(back) if attempts < 3 => {
+                    attempts += 1;
+                    request = back;
+                }
+                back => return Err(SendError::from_hyper(error.error(), back)),
+            },
+        }
+    }
+}
+
+async fn open(upstream: &Arc<Upstream>) -> Result<Shared, (SendErrorKind, String)> {
+    let stream = upstream.dial().await?;
+    let (sender, connection) = http2::Builder::new(TokioExecutor::new())
+        .timer(TokioTimer::new())
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
+        .keep_alive_interval(PING_EVERY)
+        .keep_alive_timeout(Duration::from_secs(10))
+        .handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| (SendErrorKind::Connect, super::error::with_sources(&error)))?;
+    upstream.metrics.connections_open().inc();
+    let counted = Arc::clone(upstream);
+    tokio::spawn(async move {
+        // Its errors reach the streams, where they are reported.
+        let _ = connection.await;
+        counted.metrics.connections_open().dec();
+    });
+    Ok(Shared { sender, streams: Arc::new(AtomicUsize::new(0)) })
+}
+
+/// The body of an answer on one stream.
+pub(super) struct Body {
+    incoming: Incoming,
+    _stream: Stream,
+    ended: bool,
+}
+
+impl Body {
+    pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, AnswerError>>> {
+        loop {
+            match ready!(Pin::new(&mut self.incoming).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
+                    _ => {}
+                },
+                Some(Err(error)) => return Poll::Ready(Some(Err(AnswerError::from_hyper(&error)))),
+                None => {
+                    self.ended = true;
+                    return Poll::Ready(None);
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_end(&self) -> bool {
+        self.ended || self.incoming.is_end_stream()
+    }
+
+    pub(super) fn exact_length(&self) -> Option<u64> {
+        self.incoming.size_hint().exact()
+    }
+}

@@ -7,6 +7,7 @@ mod copy;
 mod cores;
 mod http;
 mod load;
+mod machine;
 mod measure;
 mod process;
 mod program;

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::machine::Machine;
 use crate::measure::{Measure, Sample};
 use crate::program::Program;
 use crate::settings::Settings;
@@ -14,6 +15,7 @@ use crate::settings::Settings;
 #[derive(Debug)]
 pub(crate) struct Report {
     settings: Settings,
+    machine: Machine,
     programs: BTreeMap<Program, String>,
     skipped: Vec<Program>,
     samples: BTreeMap<(Measure, Program), Vec<Sample>>,
@@ -30,9 +32,10 @@ pub(crate) struct Failure {
 }
 
 impl Report {
-    pub(crate) fn new(settings: Settings) -> Report {
+    pub(crate) fn new(settings: Settings, machine: Machine) -> Report {
         Report {
             settings,
+            machine,
             programs: BTreeMap::new(),
             skipped: Vec::new(),
             samples: BTreeMap::new(),
@@ -105,6 +108,7 @@ impl Report {
         json!({
             "version": 1,
             "settings": self.settings,
+            "machine": self.machine,
             "programs": programs,
             "skipped": self.skipped,
             "measures": measures,
@@ -147,6 +151,9 @@ impl fmt::Display for Report {
         for Failure { program, measure, why } in &self.failures {
             writeln!(f, "failed: {} {}: {why}", program.name(), measure.map_or("start", Measure::title))?;
         }
+        if let Some(warning) = self.machine.warning() {
+            writeln!(f, "warning: {warning}")?;
+        }
         if self.programs.contains_key(&Program::Forebay) {
             writeln!(f, "forebay × nginx: {}", self.ratios_to(Program::Nginx))?;
             writeln!(f, "forebay × copy: {}", self.ratios_to(Program::Copy))?;
@@ -164,7 +171,7 @@ mod tests {
     }
 
     fn report() -> Report {
-        let mut report = Report::new(Settings::parse(&["--quick"]).unwrap());
+        let mut report = Report::new(Settings::parse(&["--quick"]).unwrap(), Machine::default());
         for (program, values) in [
             (Program::Nginx, [30.0, 10.0, 20.0].as_slice()),
             (Program::Copy, &[10.0]),

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use tokio::task::LocalSet;
 
 use crate::cores::Cores;
+use crate::machine::Machine;
 use crate::measure::{Measure, Workload};
 use crate::program::{Program, Running};
 use crate::report::Report;
@@ -17,13 +18,16 @@ const BACKENDS: usize = 8;
 /// Measures, prints the table and writes the JSON. Fails when a program that
 /// is there could not be measured, never because one is slow.
 pub(crate) fn run(settings: Settings) -> Result<(), String> {
+    // Before any load of its own.
+    let machine = Machine::read();
     let cores = Cores::pick()?;
     cores.pin_self()?;
     let backends = stub::spawn(BACKENDS)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|e| format!("runtime: {e}"))?;
     let workload = Workload::new(settings.clone());
-    let report = LocalSet::new().block_on(&runtime, measure_all(&workload, &backends, cores));
+    let mut report = Report::new(settings.clone(), machine);
+    LocalSet::new().block_on(&runtime, measure_all(&workload, &backends, cores, &mut report));
     print!("{report}");
     if let Some(path) = &settings.out {
         let json = serde_json::to_string_pretty(&report.to_json()).map_err(|e| e.to_string())?;
@@ -35,8 +39,7 @@ pub(crate) fn run(settings: Settings) -> Result<(), String> {
     }
 }
 
-async fn measure_all(workload: &Workload, backends: &[SocketAddr], cores: Cores) -> Report {
-    let mut report = Report::new(workload.settings.clone());
+async fn measure_all(workload: &Workload, backends: &[SocketAddr], cores: Cores, report: &mut Report) {
     let mut running = Vec::new();
     for program in Program::ALL {
         if program.find().is_none() {
@@ -53,7 +56,7 @@ async fn measure_all(workload: &Workload, backends: &[SocketAddr], cores: Cores)
     }
     for round in 0..workload.settings.rounds {
         eprintln!("CPU, round {} of {}", round + 1, workload.settings.rounds);
-        cpu_round(workload, &running, &mut report).await;
+        cpu_round(workload, &running, report).await;
     }
     let programs: Vec<Program> = running.iter().map(|(program, _)| *program).collect();
     for (_, running) in running {
@@ -66,7 +69,6 @@ async fn measure_all(workload: &Workload, backends: &[SocketAddr], cores: Cores)
             report.add(program, Measure::IdleStream, sample);
         }
     }
-    report
 }
 
 /// The programs take turns, so that a change of the machine's mood in the

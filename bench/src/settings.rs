@@ -43,8 +43,8 @@ impl Settings {
             warm_up: Duration::from_millis(500),
             window: Duration::from_secs(2),
             connections: [32, 16, 8],
-            streams: 100,
-            pace: Duration::from_millis(20),
+            streams: 200,
+            pace: Duration::from_millis(10),
             idle_streams: 1_000,
             out: None,
         }

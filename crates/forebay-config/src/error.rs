@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Everything that is wrong with one file, in the file's order; never empty.
+/// What is wrong with one file, in the file's order; never empty. Beyond the first hundred
+/// errors, one last entry says how many more there are.
 ///
 /// Displayed, each error is a block: `FILE:LINE:COLUMN: PATH: MESSAGE`, the source line,
 /// and a caret. As JSON it is a list of objects with `file`, `line`, `column`, `path`,

@@ -14,7 +14,7 @@ use crate::variables::{Lookup, expand};
 
 /// Resolves a whole file.
 pub(crate) fn resolve(raw: &RawConfig, source: Source<'_>, lookup: Lookup<'_>) -> Result<Config, Errors> {
-    let mut to = Resolver { source, lookup, errors: Vec::new() };
+    let mut to = Resolver { source, lookup, errors: Vec::new(), more: 0 };
     let defaults = Config::default();
     to.required(&raw.version, "", "version");
     let later = [("routes", raw.routes), ("ledger", raw.ledger), ("epp", raw.epp), ("tls", raw.tls)];
@@ -56,11 +56,13 @@ pub(crate) fn resolve(raw: &RawConfig, source: Source<'_>, lookup: Lookup<'_>) -
         }),
         trust_control_headers: to.field(&raw.trust_control_headers, "", "trust_control_headers", false),
     };
-    let mut errors = to.errors;
-    if errors.is_empty() {
-        return Ok(config);
-    }
+    let Resolver { mut errors, more, .. } = to;
     errors.sort_by_key(|error| (error.place.line, error.place.column));
+    let Some(last) = errors.last() else { return Ok(config) };
+    if more > 0 {
+        let message = format!("and {more} more errors, not shown");
+        errors.push(ConfigError { path: String::new(), message, also: Vec::new(), ..last.clone() });
+    }
     Err(Errors(errors))
 }
 
@@ -86,7 +88,12 @@ struct Resolver<'a> {
     source: Source<'a>,
     lookup: Lookup<'a>,
     errors: Vec<ConfigError>,
+    /// Errors beyond `MOST_ERRORS`.
+    more: usize,
 }
+
+/// Errors that are shown. A generated file with one mistake has it thousands of times.
+const MOST_ERRORS: usize = 100;
 
 impl Resolver<'_> {
     fn error(&mut self, path: &str, message: String) {
@@ -96,6 +103,10 @@ impl Resolver<'_> {
     /// An error that is about several places: `also` has the paths of the others and
     /// what is there.
     fn error_with(&mut self, path: &str, message: String, also: &[(&str, &str)]) {
+        if self.errors.len() == MOST_ERRORS {
+            self.more += 1;
+            return;
+        }
         let also = also.iter().map(|(path, message)| Also {
             message: format!("{path}: {message}"),
             place: self.source.place(path),

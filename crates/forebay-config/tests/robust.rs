@@ -44,7 +44,7 @@ fn the_corpus_is_read_without_harm() {
         let text = String::from_utf8_lossy(&bytes);
         check(&text);
         // Cut anywhere: a file that is being written is read like that.
-        for end in (0..text.len()).filter(|&end| text.is_char_boundary(end)).step_by(7) {
+        for end in (0..text.len()).filter(|&end| text.is_char_boundary(end)).step_by(31) {
             check(&text[..end]);
         }
         files += 1;
@@ -64,6 +64,17 @@ fn ten_thousand_endpoints_are_fine() {
     }
     let config = parse("f.yaml", &text, &env).unwrap();
     assert_eq!(config.pools[0].endpoints.len(), 10_000);
+}
+
+#[test]
+fn the_same_mistake_ten_thousand_times_is_short() {
+    let endpoint = "  - {url: \"https://a:1\", weight: 2}\n";
+    let text =
+        format!("version: 1\npools:\n- name: chat\n  model: tide\n  endpoints:\n{}", endpoint.repeat(10_000));
+    check(&text);
+    let Errors(errors) = parse("f.yaml", &text, &env).unwrap_err();
+    assert_eq!(errors.len(), 101);
+    assert_eq!(errors[100].message, "and 9900 more errors, not shown");
 }
 
 /// Pieces that configurations are made of, put together at random.
@@ -154,6 +165,11 @@ proptest! {
     fn a_damaged_file(text in damaged()) {
         check(&text);
     }
+}
+
+proptest! {
+    // Each case reads the file once per field.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(20) })]
 
     #[test]
     fn any_value_of_a_variable(value in any::<String>()) {

@@ -1,6 +1,7 @@
-//! The repository's own chores: `cargo xtask tidy`, `cargo xtask bench`.
+//! The repository's own chores: `cargo xtask tidy`, `gendocs` and `bench`.
 
 mod bench;
+mod gendocs;
 mod tidy;
 
 use std::process::ExitCode;
@@ -9,15 +10,18 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy                          check layers, purity, file sizes, links and the like
+  gendocs [--check]             write the generated docs anew, or only compare them
   bench [--quick] [--out FILE]  build in release mode and compare with other proxies
 
-example: cargo xtask bench --quick --out /tmp/bench.json";
+example: cargo xtask bench --quick --out bench.json";
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match words.as_slice() {
         ["tidy"] => tidy::run(),
+        ["gendocs"] => gendocs::run(false),
+        ["gendocs", "--check"] => gendocs::run(true),
         ["bench", rest @ ..] => bench::run(rest),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");

@@ -46,7 +46,7 @@ pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     });
     let mut findings = Vec::new();
     for package in pure {
-        let folder = format!("{}/", package.folder);
+        let folder = format!("{}/src/", package.folder);
         for (path, source) in rust_files(tree) {
             if path.starts_with(&folder) && !is_test_file(path) {
                 check_file(path, source, &package.name, &mut findings);
@@ -152,9 +152,11 @@ mod tests {
     }
 
     #[test]
-    fn tests_may() {
+    fn tests_and_examples_may() {
         let manifest = "[package]\nname = \"forebay-gate\"\n";
-        let files = [("c/Cargo.toml", manifest), ("c/src/a/tests.rs", "use std::collections::HashMap;\n")];
-        expect_findings(check, &files, &[]);
+        for path in ["c/src/a/tests.rs", "c/tests/b.rs", "c/examples/c.rs"] {
+            let files = [("c/Cargo.toml", manifest), (path, "use std::collections::HashMap;\n")];
+            expect_findings(check, &files, &[]);
+        }
     }
 }

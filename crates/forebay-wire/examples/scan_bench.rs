@@ -86,11 +86,14 @@ fn main() {
     for (name, text) in [
         ("watch token event", event(" also")),
         ("watch token with escape", event("\\n")),
-        ("watch with usage", usage),
+        ("watch with the same usage", usage),
     ] {
         let mut watcher = Watcher::new(Dialect::Chunks);
         report(name, text.len(), measure(|| watcher.feed(black_box(text.as_bytes()))));
     }
+    let mut watcher = Watcher::new(Dialect::Chunks);
+    let pair = event(" a").replace("\"index\":0", "\"index\":1") + &event(" b");
+    report("watch two alternating choices", pair.len(), measure(|| watcher.feed(black_box(pair.as_bytes()))));
     let chunk = Bytes::from(event(" also"));
     let mut out = Vec::new();
     let mut editor = ModelEditor::new("tide-latest");

@@ -1,5 +1,7 @@
 //! The fuzz targets' checks, run over their corpus as plain tests.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
+
 use std::{fs, path::Path};
 
 #[path = "../../../fuzz/checks/body.rs"]

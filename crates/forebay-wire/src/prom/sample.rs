@@ -50,13 +50,21 @@ impl<'a> Labels<'a> {
     }
 }
 
+/// Which bytes may be part of a name.
+const IN_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut b = 0;
+    while b < 128 {
+        table[b] = (b as u8).is_ascii_alphanumeric() || b == b'_' as usize || b == b':' as usize;
+        b += 1;
+    }
+    table
+};
+
 /// Splits a leading metric or label name off.
 pub(super) fn split_name(line: &[u8]) -> Option<(&str, &[u8])> {
     let line = line.trim_ascii_start();
-    let end = line
-        .iter()
-        .position(|b| !(b.is_ascii_alphanumeric() || matches!(b, b'_' | b':')))
-        .unwrap_or(line.len());
+    let end = line.iter().position(|&b| !IN_NAME[usize::from(b)]).unwrap_or(line.len());
     if line.first().is_none_or(u8::is_ascii_digit) {
         return None;
     }

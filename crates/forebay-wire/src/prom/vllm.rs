@@ -4,6 +4,12 @@ use forebay_core::{LoadReport, Time};
 
 use super::read_named;
 
+const RUNNING: &str = "vllm:num_requests_running";
+const WAITING: &str = "vllm:num_requests_waiting";
+const KV: &str = "vllm:kv_cache_usage_perc";
+/// The name of the same until 0.11.
+const OLD_KV: &str = "vllm:gpu_cache_usage_perc";
+
 /// One figure, brought together over the series of a page.
 #[derive(Clone, Copy, Default)]
 struct Figure {
@@ -35,13 +41,12 @@ pub fn vllm_load(page: &[u8], at: Time) -> LoadReport {
     let [mut running, mut waiting, mut kv, mut old_kv] = [Figure::default(); 4];
     read_named(
         page,
-        |name| name.starts_with("vllm:"),
+        |name| matches!(name, RUNNING | WAITING | KV | OLD_KV),
         |sample| match sample.name {
-            "vllm:num_requests_running" => running.add(sample.value, COUNT_MAX, |a, b| a + b),
-            "vllm:num_requests_waiting" => waiting.add(sample.value, COUNT_MAX, |a, b| a + b),
-            "vllm:kv_cache_usage_perc" => kv.add(sample.value, 1.0, f64::max),
-            // The name until 0.11.
-            "vllm:gpu_cache_usage_perc" => old_kv.add(sample.value, 1.0, f64::max),
+            RUNNING => running.add(sample.value, COUNT_MAX, |a, b| a + b),
+            WAITING => waiting.add(sample.value, COUNT_MAX, |a, b| a + b),
+            KV => kv.add(sample.value, 1.0, f64::max),
+            OLD_KV => old_kv.add(sample.value, 1.0, f64::max),
             _ => {}
         },
     );

@@ -120,8 +120,9 @@ impl ModelEditor {
     }
 }
 
-/// A whole JSON answer with its model replaced by `to`; none when it states no
-/// model where answers do.
+/// A whole JSON answer with its model replaced by `to`, at the places where
+/// [`ModelEditor`] does; none when it states no model there. What follows a
+/// top-level model is not looked at.
 pub fn rewrite_model_json(body: &[u8], to: &str) -> Option<Vec<u8>> {
     let mut spans = Spans::default();
     find_models(body, &mut spans).ok()?;
@@ -206,7 +207,11 @@ fn find_models(json: &[u8], spans: &mut Spans) -> Result<(), JsonError> {
     }
     while let Event::Key(key) = pull.next()? {
         if key.is(json, b"model") {
-            model_value(&mut pull, spans)?;
+            // An answer with a model of its own has none further in, and the
+            // rest of it, which is most of it, need not be looked at.
+            if model_value(&mut pull, spans)? {
+                return Ok(());
+            }
         } else if key.is(json, b"response") || key.is(json, b"message") {
             inner(json, &mut pull, spans)?;
         } else {
@@ -233,12 +238,16 @@ fn inner(json: &[u8], pull: &mut Pull<'_>, spans: &mut Spans) -> Result<(), Json
     Ok(())
 }
 
-fn model_value(pull: &mut Pull<'_>, spans: &mut Spans) -> Result<(), JsonError> {
+/// Notes the next value when it is a string; returns whether it was.
+fn model_value(pull: &mut Pull<'_>, spans: &mut Spans) -> Result<bool, JsonError> {
     let outside = pull.depth();
     match pull.next()? {
-        Event::String(text) => spans.push(text.start - 1..text.end + 1),
+        Event::String(text) => {
+            spans.push(text.start - 1..text.end + 1);
+            return Ok(true);
+        }
         Event::ObjectStart | Event::ArrayStart => pull.skip_to_depth(outside)?,
         _ => {}
     }
-    Ok(())
+    Ok(false)
 }

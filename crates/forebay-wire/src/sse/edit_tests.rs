@@ -141,7 +141,7 @@ fn whole_answers() {
     let expected = String::from_utf8(chat.to_vec()).unwrap().replacen("\"tiny\"", "\"tide-latest\"", 1);
     assert_eq!(String::from_utf8(out).unwrap(), expected);
     for none in
-        ["", "{}", "[]", "{\"model\":1}", "{\"data\":[{\"model\":\"t\"}]}", "{\"model\":\"t\"", "<html>"]
+        ["", "{}", "[]", "{\"model\":1}", "{\"data\":[{\"model\":\"t\"}]}", "{\"model\":\"t", "<html>"]
     {
         assert_eq!(rewrite_model_json(none.as_bytes(), "n"), None, "{none}");
     }

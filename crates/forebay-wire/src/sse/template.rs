@@ -36,10 +36,20 @@ impl Template {
         }
         let (before, after) = self.bytes.split_at(self.before);
         let text = data.strip_prefix(before)?.strip_suffix(after)?;
-        // With quotes or escapes inside, where the string ends is for the scan to say.
-        match memchr::memchr2(b'"', b'\\', text) {
-            None => Some(!text.is_empty()),
-            Some(_) => None,
+        is_string(text).then_some(!text.is_empty())
+    }
+}
+
+/// Whether `text` is the inside of one JSON string: no quote ends it early,
+/// and no escape reaches beyond it.
+#[inline]
+fn is_string(text: &[u8]) -> bool {
+    let mut rest = text;
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+        match rest.get(at..at + 2) {
+            Some([b'\\', _]) => rest = &rest[at + 2..],
+            _ => return false,
         }
     }
+    true
 }

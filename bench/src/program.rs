@@ -93,7 +93,7 @@ impl Program {
             Program::Haproxy => {
                 let address = configs::free_address()?;
                 let file = dir.write("haproxy.cfg", &configs::haproxy(address, backends))?;
-                (vec!["-f".to_owned(), text(file), "-db".to_owned(), "-q".to_owned()], Some(address))
+                (vec!["-f".to_owned(), text(file), "-db".to_owned()], Some(address))
             }
             Program::Copy => {
                 let backends = backends.iter().map(ToString::to_string);

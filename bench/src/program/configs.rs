@@ -53,4 +53,12 @@ mod tests {
             assert!(!text.contains('@'), "{text}");
         }
     }
+
+    #[test]
+    fn the_gateway_reads_its_configuration() {
+        let backends = [7001, 7002].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let config = forebay_config::parse_str("forebay.yaml", &forebay(&backends)).unwrap();
+        assert_eq!((config.workers, config.pools.len(), config.pools[0].endpoints.len()), (1, 1, 2));
+        assert_eq!(forebay_config::warnings(&config).len(), 0);
+    }
 }

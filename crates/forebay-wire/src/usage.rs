@@ -1,28 +1,41 @@
 //! Token usage, in every shape in which engines state it.
 
 use forebay_core::Usage;
+use memchr::memmem::rfind;
 
 use crate::json::{Event, JsonError, Pull, lenient_u64};
 
 /// The top-level `usage` of a whole JSON answer: chat, completions,
-/// embeddings, responses, messages. None when there is none or the answer is
-/// not JSON as far as it was read.
+/// embeddings, responses, messages. None when it states none. What is not JSON
+/// gives none as a rule: the part before the usage is not checked.
 pub fn usage_from_json(body: &[u8]) -> Option<Usage> {
-    // Most of an answer without usage is not worth a scan.
-    memchr::memmem::rfind(body, b"\"usage\"")?;
+    // It stands near the end as a rule, and an answer can be megabytes of
+    // numbers: when the text from there on closes one object and ends, that
+    // object is the answer.
+    let last = rfind(body, b"\"usage\"")?;
+    let is_key = last.checked_sub(1).is_some_and(|before| body[before] != b'\\');
+    if is_key && let Ok(counts) = read_top(Pull::at_key(body, last), body) {
+        return counts.usage();
+    }
     let mut pull = Pull::new(body);
     if pull.next().ok()? != Event::ObjectStart {
         return None;
     }
+    read_top(pull, body).ok()?.usage()
+}
+
+/// Reads the rest of a top-level object and checks that nothing follows it.
+fn read_top(mut pull: Pull<'_>, body: &[u8]) -> Result<Counts, JsonError> {
     let mut counts = Counts::default();
-    while let Event::Key(key) = pull.next().ok()? {
+    while let Event::Key(key) = pull.next()? {
         if key.is(body, b"usage") {
-            counts.read(&mut pull, body).ok()?;
+            counts.read(&mut pull, body)?;
         } else {
-            pull.skip_value().ok()?;
+            pull.skip_value()?;
         }
     }
-    counts.usage()
+    pull.end()?;
+    Ok(counts)
 }
 
 /// The figures as stated, before the shapes are brought together.

@@ -53,6 +53,13 @@ impl<'a> Pull<'a> {
         Pull { buf, pos: 0, depth: 0, objects: [0; MAX_DEPTH / 64], expect: Expect::Value }
     }
 
+    /// A scanner before the key at `pos` of a top-level object.
+    pub(crate) fn at_key(buf: &'a [u8], pos: usize) -> Pull<'a> {
+        let mut pull = Pull { pos, depth: 1, expect: Expect::KeyOrEnd, ..Pull::new(buf) };
+        pull.objects[0] = 1;
+        pull
+    }
+
     /// How many containers are open.
     pub(crate) fn depth(&self) -> usize {
         self.depth

@@ -228,7 +228,7 @@ fn events_of_one_shape_are_told_apart() {
         chunk("c"),
     ];
     let watcher = chunks(stream.concat());
-    assert_eq!((watcher.events(), watcher.tokens(), watcher.error()), (9, 6, true));
+    assert_eq!((watcher.events(), watcher.tokens(), watcher.error()), (9, 7, true));
     let typed = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n";
     assert_eq!(watch(Dialect::Messages, typed.repeat(3)).tokens(), 3);
     let other = typed.replace("content_block_delta", "content_block_start");

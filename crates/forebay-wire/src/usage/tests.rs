@@ -38,6 +38,11 @@ fn shapes() {
         (r#"{"content":"\"usage\":{\"prompt_tokens\":1}"}"#, None),
         (r#"[{"usage":{"prompt_tokens":1}}]"#, None),
         (r#"{"usage":{"prompt_tokens":1"#, None),
+        (r#"{"usage":{"prompt_tokens":7},"x":{"usage":{"prompt_tokens":1}}}"#, usage(7, 0, 0)),
+        (r#"{"usage":{"prompt_tokens":7},"x":"\"usage"}"#, usage(7, 0, 0)),
+        (r#"{"usage":{"prompt_tokens":7},"x\"usage":{"prompt_tokens":1}}"#, usage(7, 0, 0)),
+        (r#"{"usage":{"prompt_tokens":7},"x":[{"usage":{"prompt_tokens":1}}]}"#, usage(7, 0, 0)),
+        (r#"{"x":[1,2,{}],"usage":{"prompt_tokens":7},"y":[null]} "#, usage(7, 0, 0)),
         ("<html>\"usage\"", None),
         ("", None),
     ] {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::LocalSet;
 
 use crate::cores::Cores;
@@ -27,7 +28,12 @@ pub(crate) fn run(settings: Settings) -> Result<(), String> {
     let runtime = runtime.map_err(|e| format!("runtime: {e}"))?;
     let workload = Workload::new(settings.clone());
     let mut report = Report::new(settings.clone(), machine);
-    LocalSet::new().block_on(&runtime, measure_all(&workload, &backends, cores, &mut report));
+    LocalSet::new().block_on(&runtime, async {
+        tokio::select! {
+            () = measure_all(&workload, &backends, cores, &mut report) => Ok(()),
+            why = interrupted() => Err(why),
+        }
+    })?;
     print!("{report}");
     if let Some(path) = &settings.out {
         let json = serde_json::to_string_pretty(&report.to_json()).map_err(|e| e.to_string())?;
@@ -69,6 +75,21 @@ async fn measure_all(workload: &Workload, backends: &[SocketAddr], cores: Cores,
             report.add(program, Measure::IdleStream, sample);
         }
     }
+}
+
+/// Waits for Ctrl-C or SIGTERM, so that folders are removed on those ways too.
+async fn interrupted() -> String {
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => signal.recv().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated => {}
+    }
+    "interrupted".to_owned()
 }
 
 /// The programs take turns, so that a change of the machine's mood in the

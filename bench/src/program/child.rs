@@ -19,8 +19,8 @@ use crate::temp::TempDir;
 const READY_LIMIT: Duration = Duration::from_secs(20);
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// A proxy that answers. Ends with [`Running::end`]; a dropped one is killed,
-/// and its folder is removed either way.
+/// A proxy that answers, until [`Running::end`] or, when that is not reached,
+/// until this process ends. Its folder goes when this value does.
 pub(crate) struct Running {
     child: Child,
     pid: u32,
@@ -53,9 +53,10 @@ impl Running {
         let mut command = Command::new("taskset");
         // Both wrappers replace themselves, so the child's id is the program's.
         // The signal at the parent's death keeps servers from outliving a
-        // harness that was killed.
+        // harness that was interrupted; killing them when dropped would not do,
+        // because a killed nginx master leaves its worker behind.
         command.args(["-c", &cores.proxy.to_string(), "setpriv", "--pdeathsig", "TERM"]);
-        command.arg(program).args(arguments).stdin(Stdio::null()).stderr(stderr).kill_on_drop(true);
+        command.arg(program).args(arguments).stdin(Stdio::null()).stderr(stderr);
         command.stdout(if address.is_some() { Stdio::null() } else { Stdio::piped() });
         let mut child = command.spawn().map_err(|e| format!("cannot start taskset: {e}"))?;
         let pid = child.id().ok_or("ended at once")?;

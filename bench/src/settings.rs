@@ -14,16 +14,16 @@ pub(crate) struct Settings {
     /// Rounds of the memory measurement, each with fresh processes.
     pub(crate) memory_rounds: usize,
     /// Load before the measured window, so that connections and caches are warm.
-    #[serde(serialize_with = "millis")]
+    #[serde(rename = "warm_up_ms", serialize_with = "millis")]
     pub(crate) warm_up: Duration,
     /// The window in which CPU time and work are counted.
-    #[serde(serialize_with = "millis")]
+    #[serde(rename = "window_ms", serialize_with = "millis")]
     pub(crate) window: Duration,
     /// Connections of the closed loop for 1 KB, 32 KB and 256 KB requests.
     pub(crate) connections: [usize; 3],
     /// Streams that run at once, and the time between two events of one.
     pub(crate) streams: usize,
-    #[serde(serialize_with = "millis")]
+    #[serde(rename = "pace_ms", serialize_with = "millis")]
     pub(crate) pace: Duration,
     /// Idle streams of the memory measurement.
     pub(crate) idle_streams: usize,

@@ -27,12 +27,14 @@ pub enum FaultKind {
         /// With a reset instead of an end.
         reset: bool,
     },
-    /// A stream gives an error object and `[DONE]` after this many events.
+    /// A stream gives an error object and `[DONE]` after this many events;
+    /// other requests get 500.
     StreamError {
         /// Events that still go out.
         after: u32,
     },
-    /// A stream ends with `finish_reason` "abort" after this many events.
+    /// A stream ends with `finish_reason` "abort" after this many events, other
+    /// answers after as many tokens.
     Abort {
         /// Events that still go out.
         after: u32,

@@ -141,14 +141,18 @@ impl Generation {
         self.choices.iter().all(|c| c.ended.is_some())
     }
 
-    /// Waits for the end; gives the text of each answer.
-    pub(crate) async fn collect(&mut self) -> Result<Vec<String>, ApiError> {
+    /// Waits for the end; gives the text of each answer. After `most` tokens in
+    /// all, what is not finished is given up.
+    pub(crate) async fn collect(&mut self, most: u32) -> Result<Vec<String>, ApiError> {
         let mut texts = vec![String::new(); self.choices.len()];
         while let Some(step) = std::future::poll_fn(|cx| self.poll_step(cx)).await {
             match step {
                 Step::Token { choice, word, .. } => texts[choice].extend(word.map(char::from)),
                 Step::Aborted { .. } => {}
                 Step::Dead => return Err(ApiError::engine_dead()),
+            }
+            if self.choices.iter().map(|c| c.produced).sum::<u32>() >= most {
+                self.abort();
             }
         }
         Ok(texts)

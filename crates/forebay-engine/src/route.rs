@@ -6,27 +6,27 @@ use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, HeaderValue, RETRY_AFTER, SERVER};
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use serde_json::{Map, Value};
 
-use crate::api::openai::Kind;
-use crate::api::{Plan, anthropic, hex_id, info, lora, openai, pooling, responses};
+use crate::api::{anthropic, hex_id, info, lora};
 use crate::body::EngineBody;
 use crate::conn::ConnState;
 use crate::error::ApiError;
-use crate::fault::{Fault, RequestFault};
+use crate::fault::Fault;
 use crate::fields::parse_object;
-use crate::generation::Generation;
+use crate::infer::{Call, infer};
+use crate::orca::Orca;
 use crate::shared::Shared;
 
 /// Longest request body.
 const MAX_BODY: usize = 64 * 1024 * 1024;
 
-type Answer = Response<EngineBody>;
+pub(crate) type Answer = Response<EngineBody>;
 
 /// What a path does.
 #[derive(Clone, Copy)]
-enum Action {
+pub(crate) enum Action {
     Health,
     Version,
     Load,
@@ -138,79 +138,35 @@ async fn dispatch(
             shared.set_fault(fault);
             format!(r#"{{"fault":"{:?}"}}"#, fault.kind)
         }),
-        _ => return infer(shared, conn, action, id, &map).await,
+        _ => {
+            let orca = Orca::asked(&head.headers);
+            return infer(Call { shared, conn, action, id, orca }, &map).await;
+        }
     };
     match result {
+        // These two answer in plain words, without a type.
+        Ok(text) if matches!(action, Action::LoadAdapter | Action::UnloadAdapter) => {
+            Response::new(EngineBody::full(text))
+        }
         Ok(text) => json(StatusCode::OK, text),
         Err(error) => fail(action, &error, None),
     }
-}
-
-/// Requests that use the model.
-async fn infer(
-    shared: &Arc<Shared>,
-    conn: &Arc<ConnState>,
-    action: Action,
-    id: &str,
-    map: &Map<String, Value>,
-) -> Answer {
-    let in_flight = shared.arrive();
-    let fault = match shared.draw_fault() {
-        Ok(fault) => fault,
-        Err((error, retry_after)) => return fail(action, &error, retry_after),
-    };
-    let plan = match action {
-        Action::Chat => openai::plan(shared, Kind::Chat, id, map),
-        Action::Messages => anthropic::plan(shared, id, map),
-        Action::Responses => responses::plan(shared, id, map),
-        Action::Embeddings => pooling::embeddings(shared, id, map),
-        Action::Score => pooling::score(shared, id, map),
-        Action::Rerank => pooling::rerank(shared, id, map),
-        _ => openai::plan(shared, Kind::Text, id, map),
-    };
-    let started = plan.and_then(|Plan { spec, stream, whole }| {
-        let generation = match fault {
-            Some(RequestFault::Hang) => None,
-            _ => Some(Generation::start(shared, spec)?),
-        };
-        Ok((generation, stream, whole))
-    });
-    let answer = match started {
-        Err(error) => fail(action, &error, None),
-        Ok((None, Some(_), _)) => event_stream(EngineBody::hung()),
-        Ok((None, None, _)) => std::future::pending().await,
-        Ok((Some(generation), Some(dialect), _)) => {
-            event_stream(EngineBody::stream(generation, dialect, fault, Arc::clone(conn)))
-        }
-        Ok((Some(mut generation), None, whole)) => match generation.collect().await {
-            Err(error) => fail(action, &error, None),
-            Ok(texts) => {
-                let text = whole(&generation, &texts);
-                match fault {
-                    Some(RequestFault::Cut { reset, .. }) => {
-                        conn.reset_on_close(reset);
-                        json_body(StatusCode::OK, EngineBody::torn(text))
-                    }
-                    _ => json(StatusCode::OK, text),
-                }
-            }
-        },
-    };
-    answer.map(|body| body.in_flight(in_flight))
 }
 
 /// The JSON object in a request's body.
 async fn read(headers: &HeaderMap, body: Incoming) -> Result<Map<String, Value>, ApiError> {
     let content_type = headers.get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
     let media_type = content_type.split(';').next().unwrap_or("").trim();
+    let too_long = || ApiError {
+        status: StatusCode::PAYLOAD_TOO_LARGE,
+        ..ApiError::bad_request(format!("The body is longer than {MAX_BODY} bytes."), None)
+    };
+    if body.size_hint().lower() > MAX_BODY as u64 {
+        return Err(too_long());
+    }
     let bytes: Bytes = match Limited::new(body, MAX_BODY).collect().await {
         Ok(body) => body.to_bytes(),
-        Err(error) if error.is::<LengthLimitError>() => {
-            return Err(ApiError {
-                status: StatusCode::PAYLOAD_TOO_LARGE,
-                ..ApiError::bad_request(format!("The body is longer than {MAX_BODY} bytes."), None)
-            });
-        }
+        Err(error) if error.is::<LengthLimitError>() => return Err(too_long()),
         Err(error) => return Err(ApiError::bad_request(format!("The body broke off: {error}"), None)),
     };
     if !media_type.eq_ignore_ascii_case("application/json") {
@@ -220,7 +176,7 @@ async fn read(headers: &HeaderMap, body: Incoming) -> Result<Map<String, Value>,
     parse_object(&bytes)
 }
 
-fn fail(action: Action, error: &ApiError, retry_after: Option<u32>) -> Answer {
+pub(crate) fn fail(action: Action, error: &ApiError, retry_after: Option<u32>) -> Answer {
     let text = match action {
         Action::Messages | Action::CountTokens => error.anthropic_body(),
         _ => error.openai_body(),
@@ -232,18 +188,18 @@ fn fail(action: Action, error: &ApiError, retry_after: Option<u32>) -> Answer {
     answer
 }
 
-fn json(status: StatusCode, text: impl Into<Bytes>) -> Answer {
+pub(crate) fn json(status: StatusCode, text: impl Into<Bytes>) -> Answer {
     json_body(status, EngineBody::full(text))
 }
 
-fn json_body(status: StatusCode, body: EngineBody) -> Answer {
+pub(crate) fn json_body(status: StatusCode, body: EngineBody) -> Answer {
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     answer
 }
 
-fn event_stream(body: EngineBody) -> Answer {
+pub(crate) fn event_stream(body: EngineBody) -> Answer {
     let mut answer = Response::new(body);
     let value = HeaderValue::from_static("text/event-stream; charset=utf-8");
     answer.headers_mut().insert(CONTENT_TYPE, value);

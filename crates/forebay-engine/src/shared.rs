@@ -225,6 +225,8 @@ impl Shared {
 
     pub(crate) fn set_fault(&self, fault: Fault) {
         let mut state = self.state.lock();
+        // What has happened by now comes before the fault.
+        state.tick();
         state.clock.set_frozen(fault.kind == FaultKind::Freeze);
         state.model.set_slowdown(match fault.kind {
             FaultKind::Slow { factor } => factor,

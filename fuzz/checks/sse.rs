@@ -8,7 +8,7 @@ use forebay_wire::usage::usage_from_json;
 pub(crate) fn check(data: &[u8]) {
     // Every split point, thinned out where the square of the length would take long.
     let splits = || (0..data.len()).step_by(1 + data.len() * data.len() / 4_000_000);
-    for dialect in [Dialect::Chunks, Dialect::Responses, Dialect::Messages] {
+    for dialect in [Dialect::OpenAi, Dialect::Responses, Dialect::Anthropic] {
         let whole = watch(dialect, [data]);
         for step in [1, 2, 3, 7, 64] {
             assert_eq!(watch(dialect, data.chunks(step)), whole, "{dialect:?} in steps of {step}");

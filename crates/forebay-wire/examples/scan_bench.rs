@@ -88,10 +88,10 @@ fn main() {
         ("watch token with escape", event("\\n")),
         ("watch with the same usage", usage),
     ] {
-        let mut watcher = Watcher::new(Dialect::Chunks);
+        let mut watcher = Watcher::new(Dialect::OpenAi);
         report(name, text.len(), measure(|| watcher.feed(black_box(text.as_bytes()))));
     }
-    let mut watcher = Watcher::new(Dialect::Chunks);
+    let mut watcher = Watcher::new(Dialect::OpenAi);
     let pair = event(" a").replace("\"index\":0", "\"index\":1") + &event(" b");
     report("watch two alternating choices", pair.len(), measure(|| watcher.feed(black_box(pair.as_bytes()))));
     let chunk = Bytes::from(event(" also"));

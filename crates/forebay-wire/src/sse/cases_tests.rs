@@ -13,7 +13,7 @@ fn watch(dialect: Dialect, stream: impl AsRef<[u8]>) -> Watcher {
 }
 
 fn chunks(stream: impl AsRef<[u8]>) -> Watcher {
-    watch(Dialect::Chunks, stream)
+    watch(Dialect::OpenAi, stream)
 }
 
 fn chunk(content: &str) -> String {
@@ -32,7 +32,7 @@ const USAGE: &str = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":41,\"com
 fn b01_b02_an_event_cut_anywhere_is_read_once() {
     let stream = chunk("潮位🦀") + USAGE + "data: [DONE]\n\n";
     for cut in 0..=stream.len() {
-        let mut watcher = Watcher::new(Dialect::Chunks);
+        let mut watcher = Watcher::new(Dialect::OpenAi);
         watcher.feed(&stream.as_bytes()[..cut]);
         watcher.feed(&stream.as_bytes()[cut..]);
         assert_eq!((watcher.events(), watcher.tokens(), watcher.usage()), (2, 1, usage(41, 0, 17)), "{cut}");
@@ -45,7 +45,7 @@ fn b02_huge_events_do_not_hide_what_follows() {
     for size in [(64 << 10) + 1, (512 << 10) + 1, (1 << 20) + 1, (4 << 20) + 1] {
         let stream = chunk(&"x".repeat(size)) + &chunk("y") + USAGE + "data: [DONE]\n\n";
         for step in [1000, 65_536, stream.len()] {
-            let mut watcher = Watcher::new(Dialect::Chunks);
+            let mut watcher = Watcher::new(Dialect::OpenAi);
             stream.as_bytes().chunks(step).for_each(|piece| watcher.feed(piece));
             assert_eq!((watcher.events(), watcher.tokens()), (3, 2), "{size} in {step}");
             assert_eq!(watcher.usage(), usage(41, 0, 17));
@@ -116,7 +116,7 @@ fn b05_line_ends_and_fields_of_every_kind() {
         ]
         .join(end);
         for cut in 0..=stream.len() {
-            let mut watcher = Watcher::new(Dialect::Chunks);
+            let mut watcher = Watcher::new(Dialect::OpenAi);
             watcher.feed(&stream.as_bytes()[..cut]);
             watcher.feed(b"");
             watcher.feed(&stream.as_bytes()[cut..]);
@@ -175,7 +175,7 @@ fn b10_errors_are_seen() {
         assert!(!chunks(&fine).error(), "{fine}");
     }
     assert!(
-        watch(Dialect::Messages, "data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n")
+        watch(Dialect::Anthropic, "data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n")
             .error()
     );
     let failed = watch(
@@ -230,9 +230,9 @@ fn events_of_one_shape_are_told_apart() {
     let watcher = chunks(stream.concat());
     assert_eq!((watcher.events(), watcher.tokens(), watcher.error()), (9, 7, true));
     let typed = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{\"type\":\"text_delta\",\"text\":\"a\"}}\n\n";
-    assert_eq!(watch(Dialect::Messages, typed.repeat(3)).tokens(), 3);
+    assert_eq!(watch(Dialect::Anthropic, typed.repeat(3)).tokens(), 3);
     let other = typed.replace("content_block_delta", "content_block_start");
-    assert_eq!(watch(Dialect::Messages, other.repeat(3) + typed).tokens(), 1);
+    assert_eq!(watch(Dialect::Anthropic, other.repeat(3) + typed).tokens(), 1);
 }
 
 #[test]
@@ -240,14 +240,14 @@ fn usage_of_every_shape() {
     let one = |dialect, data: &str| watch(dialect, format!("data: {data}\n\n")).usage();
     assert_eq!(
         one(
-            Dialect::Chunks,
+            Dialect::OpenAi,
             r#"{"usage":{"prompt_tokens":10,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":8}}}"#
         ),
         usage(10, 8, 2)
     );
-    assert_eq!(one(Dialect::Chunks, r#"{"usage":null}"#), None);
-    assert_eq!(one(Dialect::Chunks, r#"{"usage":{}}"#), None);
-    assert_eq!(one(Dialect::Chunks, r#"{"choices":[{"usage":{"prompt_tokens":1}}]}"#), None);
+    assert_eq!(one(Dialect::OpenAi, r#"{"usage":null}"#), None);
+    assert_eq!(one(Dialect::OpenAi, r#"{"usage":{}}"#), None);
+    assert_eq!(one(Dialect::OpenAi, r#"{"choices":[{"usage":{"prompt_tokens":1}}]}"#), None);
     assert_eq!(
         one(
             Dialect::Responses,
@@ -263,7 +263,7 @@ fn usage_of_every_shape() {
         usage(4, 0, 5)
     );
     let anthropic = watch(
-        Dialect::Messages,
+        Dialect::Anthropic,
         concat!(
             "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":5,\"cache_creation_input_tokens\":20,",
             "\"cache_read_input_tokens\":100,\"output_tokens\":1}}}\n\n",
@@ -288,14 +288,14 @@ fn recorded_streams() {
             check(Dialect::$dialect, $name, include_bytes!(concat!("../../testdata/", $name, ".sse")), $($expected),+)
         };
     }
-    check!(Chunks, "chat_stream_usage", 10, 8, usage(16, 0, 8), 1);
-    check!(Chunks, "chat_stream_usage_continuous", 6, 4, usage(16, 0, 4), 1);
-    check!(Chunks, "chat_stream_n2", 9, 6, usage(16, 0, 6), 2);
-    check!(Chunks, "chat_stream_logprobs", 4, 3, None, 1);
-    check!(Chunks, "completions_stream_usage", 7, 6, usage(2, 0, 6), 1);
-    check!(Chunks, "i2_stream_keepalive_while_queued", 5, 3, usage(14, 0, 3), 1);
+    check!(OpenAi, "chat_stream_usage", 10, 8, usage(16, 0, 8), 1);
+    check!(OpenAi, "chat_stream_usage_continuous", 6, 4, usage(16, 0, 4), 1);
+    check!(OpenAi, "chat_stream_n2", 9, 6, usage(16, 0, 6), 2);
+    check!(OpenAi, "chat_stream_logprobs", 4, 3, None, 1);
+    check!(OpenAi, "completions_stream_usage", 7, 6, usage(2, 0, 6), 1);
+    check!(OpenAi, "i2_stream_keepalive_while_queued", 5, 3, usage(14, 0, 3), 1);
     check!(Responses, "responses_stream", 10, 2, usage(14, 0, 6), 0);
-    check!(Messages, "messages_stream", 11, 6, usage(14, 0, 6), 1);
+    check!(Anthropic, "messages_stream", 11, 6, usage(14, 0, 6), 1);
     for tail in [
         &include_bytes!("../../testdata/abort_tail.sse")[..],
         include_bytes!("../../testdata/error_tail.sse"),
@@ -318,7 +318,7 @@ fn content_types() {
 #[test]
 fn dialects() {
     use crate::body::Api;
-    assert_eq!(Dialect::of(Api::Chat), Dialect::Chunks);
+    assert_eq!(Dialect::of(Api::Chat), Dialect::OpenAi);
     assert_eq!(Dialect::of(Api::Responses), Dialect::Responses);
-    assert_eq!(Dialect::of(Api::Messages), Dialect::Messages);
+    assert_eq!(Dialect::of(Api::Messages), Dialect::Anthropic);
 }

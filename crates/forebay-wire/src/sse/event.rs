@@ -10,11 +10,11 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dialect {
     /// OpenAI chat and completion chunks, ended by `[DONE]`.
-    Chunks,
+    OpenAi,
     /// OpenAI's typed events: `/v1/responses`, and audio and images.
     Responses,
     /// Anthropic's typed events.
-    Messages,
+    Anthropic,
 }
 
 impl Dialect {
@@ -22,8 +22,8 @@ impl Dialect {
     pub const fn of(api: Api) -> Dialect {
         match api {
             Api::Responses | Api::Audio | Api::Images => Dialect::Responses,
-            Api::Messages | Api::CountTokens => Dialect::Messages,
-            _ => Dialect::Chunks,
+            Api::Messages | Api::CountTokens => Dialect::Anthropic,
+            _ => Dialect::OpenAi,
         }
     }
 }
@@ -83,26 +83,26 @@ impl Scan<'_> {
             match (key.raw(self.data), self.dialect) {
                 (b"error", _) => self.error()?,
                 (b"usage", _) => self.usage()?,
-                (b"choices", Dialect::Chunks) => self.choices()?,
-                (b"object", Dialect::Chunks) => {
+                (b"choices", Dialect::OpenAi) => self.choices()?,
+                (b"object", Dialect::OpenAi) => {
                     // Old vLLM streams its errors flat: {"object":"error","message":…}.
                     if let Some(object) = self.string()? {
                         self.facts.error |= object.is(self.data, b"error");
                     }
                 }
-                (b"type", Dialect::Responses | Dialect::Messages) => {
+                (b"type", Dialect::Responses | Dialect::Anthropic) => {
                     if let Some(kind) = self.string()? {
                         is_delta = self.kind(kind.raw(self.data));
                     }
                 }
                 (b"delta", Dialect::Responses) => delta_content = self.content()?,
-                (b"delta", Dialect::Messages) => delta_content = self.anthropic_delta()?,
-                (b"response", Dialect::Responses) | (b"message", Dialect::Messages) => self.inner()?,
+                (b"delta", Dialect::Anthropic) => delta_content = self.anthropic_delta()?,
+                (b"response", Dialect::Responses) | (b"message", Dialect::Anthropic) => self.inner()?,
                 _ => self.pull.skip_value()?,
             }
         }
         self.facts.content |= is_delta && delta_content;
-        if self.dialect != Dialect::Chunks && !is_delta {
+        if self.dialect != Dialect::OpenAi && !is_delta {
             self.texts = 0;
         }
         Ok(())
@@ -170,7 +170,7 @@ impl Scan<'_> {
     fn usage(&mut self) -> Result<(), JsonError> {
         // Chunks and Responses state the whole each time; Anthropic spreads it
         // over the first and the last event.
-        let mut counts = if self.dialect == Dialect::Messages { self.counts } else { Counts::default() };
+        let mut counts = if self.dialect == Dialect::Anthropic { self.counts } else { Counts::default() };
         if counts.read(&mut self.pull, self.data)? && counts.usage().is_some() {
             self.counts = counts;
         }
@@ -277,9 +277,9 @@ impl Facts {
             (_, b"error") => facts.error = true,
             (Dialect::Responses, b"response.failed") => (facts.error, facts.done) = (true, true),
             (Dialect::Responses, b"response.completed" | b"response.incomplete" | b"response.cancelled")
-            | (Dialect::Messages, b"message_stop") => facts.done = true,
+            | (Dialect::Anthropic, b"message_stop") => facts.done = true,
             (Dialect::Responses, _) => facts.content = name.ends_with(b".delta"),
-            (Dialect::Messages, b"content_block_delta") => facts.content = true,
+            (Dialect::Anthropic, b"content_block_delta") => facts.content = true,
             _ => {}
         }
         facts

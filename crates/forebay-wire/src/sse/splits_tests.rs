@@ -18,7 +18,7 @@ const CORPUS: [(&str, &[u8]); 10] = [
     ("error", include_bytes!("../../testdata/error_tail.sse")),
 ];
 
-const DIALECTS: [Dialect; 3] = [Dialect::Chunks, Dialect::Responses, Dialect::Messages];
+const DIALECTS: [Dialect; 3] = [Dialect::OpenAi, Dialect::Responses, Dialect::Anthropic];
 
 /// All that a watcher tells.
 type Told = (u64, u64, bool, bool, bool, u64, Option<forebay_core::Usage>);

@@ -200,6 +200,8 @@ impl Stream {
                     self.dialect.token(&token, &self.generation, &mut self.out);
                 }
                 Some(Step::Dead) => self.fail(),
+                // The engine dropped its end: it is going down.
+                None if !self.generation.done() => self.fail(),
                 None => {}
             }
             if self.generation.done() && !self.ended {

@@ -10,7 +10,9 @@
 //! are accepted and have no effect; there are no images or sounds.
 //!
 //! **Tokens.** Four bytes of prompt text are one token (`ceil(bytes / 4)`, none
-//! for the beginning), and a prompt of token ids has exactly as many.
+//! for the beginning), and a prompt of token ids has exactly as many. In a chat
+//! a message has `6 + ceil((role bytes + 1) / 4) + ceil(content bytes / 4)`, and
+//! the opening of the answer 6 more.
 //!
 //! **Lengths.** `ignore_eos: true` gives exactly `max_tokens` tokens. Otherwise
 //! an answer has a length that follows from the prompt and the seed (lognormal,

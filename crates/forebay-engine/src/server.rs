@@ -18,6 +18,10 @@ use crate::shared::{Death, EngineStats, Shared};
 /// How long answers in flight have to end when the engine stops.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// Real timers are right to about a millisecond, which is this many milliseconds
+/// of engine time: as long as a fast engine's step.
+const HONEST_TIME_SCALE: f64 = 10.0;
+
 /// Why [`Engine::run`] returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
@@ -58,6 +62,13 @@ impl Engine {
     /// # Errors
     /// When the address cannot be bound.
     pub async fn bind(options: EngineOptions) -> io::Result<Engine> {
+        if options.time_scale > HONEST_TIME_SCALE {
+            tracing::warn!(
+                time_scale = options.time_scale,
+                "above a time scale of {HONEST_TIME_SCALE} the machine's own delays are no longer small beside the \
+                 engine's times"
+            );
+        }
         let listener = TcpListener::bind(options.listen).await?;
         let address = listener.local_addr()?;
         Ok(Engine { listener, address, shared: Arc::new(Shared::new(options)) })

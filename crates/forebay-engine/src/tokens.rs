@@ -113,6 +113,15 @@ mod tests {
     }
 
     #[test]
+    fn a_message_costs_what_the_documentation_says() {
+        for (role, content, tokens) in
+            [("user", "", 6 + 2), ("user", "abcde", 6 + 2 + 2), ("tool", "x", 6 + 2 + 1)]
+        {
+            assert_eq!(chat_tokens(&[turn(role, content)]).len(), tokens + 6, "{role} {content:?}");
+        }
+    }
+
+    #[test]
     fn a_longer_conversation_begins_with_the_tokens_of_the_shorter_and_its_answer() {
         let answer = "bak dim ";
         let mut first = chat_tokens(&[turn("system", "Be brief."), turn("user", "hello")]);

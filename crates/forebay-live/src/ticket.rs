@@ -22,16 +22,22 @@ pub struct Ticket<M> {
     /// Tokens last reported to the Gate.
     reported: u32,
     settled: bool,
+    waited: bool,
 }
 
 impl<M> Ticket<M> {
     pub(crate) fn new(live: Arc<Live<M>>, gate: u32, decision: Decision, member: Arc<M>) -> Ticket<M> {
-        Ticket { live, gate, decision, member, reported: 0, settled: false }
+        Ticket { live, gate, decision, member, reported: 0, settled: false, waited: false }
     }
 
     /// What the shell keeps of the picked endpoint.
     pub fn member(&self) -> &Arc<M> {
         &self.member
+    }
+
+    /// Whether it had to wait for its turn.
+    pub fn waited(&self) -> bool {
+        self.waited
     }
 
     /// What was decided and why.
@@ -111,22 +117,24 @@ impl<M> Waiting<M> {
                 }
             };
             tokio::select! {
-                biased;
-                woken = &mut self.woken => {
-                    self.over = true;
-                    return match woken {
-                        Ok(Ok((decision, member))) => {
-                            Ok(Ticket::new(Arc::clone(&self.live), self.gate, decision, member))
-                        }
-                        Ok(Err(refusal)) => Err(refusal),
-                        Err(_) => Err(Refusal {
-                            reason: forebay_gate::RefuseReason::Exhausted,
-                            retry_after: Duration::from_secs(1),
-                        }),
-                    };
-                }
-                () = sleep => self.live.apply(self.gate, Event::Timer),
-            }
+                           biased;
+                           woken = &mut self.woken => {
+                               self.over = true;
+                               return match woken {
+                                   Ok(Ok((decision, member))) => {
+                                       let mut ticket = Ticket::new(Arc::clone(&self.live), self.gate, decision, member);
+            ticket.waited = true;
+            Ok(ticket)
+                                   }
+                                   Ok(Err(refusal)) => Err(refusal),
+                                   Err(_) => Err(Refusal {
+                                       reason: forebay_gate::RefuseReason::Exhausted,
+                                       retry_after: Duration::from_secs(1),
+                                   }),
+                               };
+                           }
+                           () = sleep => self.live.apply(self.gate, Event::Timer),
+                       }
         }
     }
 }

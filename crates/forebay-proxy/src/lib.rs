@@ -1,1 +1,31 @@
-//! forebay-proxy
+//! The HTTP data plane: accept, read, forward, relay, drain.
+//!
+//! One request's way through, in the order of the modules: [`serve`] accepts
+//! connections and hands each request to `handle`; `route` knows the path;
+//! `read` collects the body; `facts` finds what routing needs in it; the Gate
+//! admits and picks; `forward` sends it and waits for the first byte; `relay`
+//! streams the answer; `settle` tells everyone how it ended.
+
+mod connection;
+mod endpoint;
+mod facts;
+mod forward;
+mod handle;
+mod headers;
+mod ids;
+mod problem;
+mod proxy;
+mod read;
+mod registry;
+mod relay;
+mod reply;
+mod route;
+mod serve;
+mod settle;
+mod timer;
+mod watching;
+
+pub use endpoint::{Endpoint, EndpointSignals};
+pub use proxy::{DrainPhase, Proxy, Settings};
+pub use registry::{Registry, RegistryBuilder};
+pub use serve::serve;

@@ -1,0 +1,195 @@
+//! One client connection, from its first byte to its last.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use forebay_config::Limits;
+use forebay_net::{ClientIo, Preface, Watch};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
+
+use crate::handle::{Front, handle};
+use crate::proxy::{DrainPhase, Proxy};
+
+/// How long what a refused client still sends is read away.
+const LINGER: Duration = Duration::from_secs(5);
+/// A silent HTTP/2 client is asked for a sign of life this often.
+const HTTP2_PING: Duration = Duration::from_secs(30);
+/// Answer bytes that an HTTP/2 stream may hold for a client that does not read.
+const HTTP2_SEND_BUFFER: usize = 64 << 10;
+
+/// Counts an open connection for as long as it lives.
+pub(crate) struct Open {
+    proxy: Arc<Proxy>,
+}
+
+impl Open {
+    /// None when there are too many.
+    pub(crate) fn new(proxy: &Arc<Proxy>) -> Option<Open> {
+        let before = proxy.connections.fetch_add(1, Ordering::Relaxed);
+        let open = Open { proxy: Arc::clone(proxy) };
+        proxy.metrics().connections().open();
+        (before < proxy.settings().limits.connections).then_some(open)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.proxy.connections.fetch_sub(1, Ordering::Relaxed);
+        self.proxy.metrics().connections().close();
+    }
+}
+
+/// Serves a connection until it ends.
+pub(crate) async fn serve(proxy: Arc<Proxy>, worker: usize, stream: TcpStream, half_close: bool) {
+    let Some(_open) = Open::new(&proxy) else {
+        proxy.metrics().rejected(forebay_metrics::Reject::ConnectionLimit);
+        turn_away(stream).await;
+        return;
+    };
+    // Tokens must leave at once. Failing to set it is no reason to refuse service.
+    let _ = stream.set_nodelay(true);
+    let limits = proxy.settings().limits;
+    let (io, watch) = ClientIo::new(stream, half_close);
+    let phase = proxy.subscribe();
+    let preface = timeout_at(Instant::now() + limits.client_idle, watch.preface()).await;
+    let http1 = match preface {
+        Ok(Ok(Preface::Http1)) => true,
+        Ok(Ok(Preface::Http2)) => false,
+        _ => return,
+    };
+    let front = Front { worker, proxy, watch: watch.clone(), http1 };
+    let service = service_fn(move |request| handle(front.clone(), request));
+    if http1 {
+        let mut builder = http1::Builder::new();
+        builder
+            // The watch knows of half-closes; hyper must not end the request first.
+            .half_close(true)
+            .max_header_size(limits.header_bytes)
+            .max_headers(256);
+        let connection = pin!(builder.serve_connection(io, service));
+        drive(connection, &watch, &limits, phase, http1).await;
+    } else {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(limits.max_streams)
+            .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+            .max_send_buf_size(HTTP2_SEND_BUFFER)
+            .initial_stream_window_size(1 << 20)
+            .initial_connection_window_size(8 << 20)
+            .keep_alive_interval(HTTP2_PING);
+        let connection = pin!(builder.serve_connection(io, service));
+        drive(connection, &watch, &limits, phase, http1).await;
+    }
+    let _ = timeout(LINGER, watch.linger(limits.body)).await;
+}
+
+/// hyper's two kinds of server connection.
+trait Connection: Future<Output = hyper::Result<()>> {
+    fn shut_down(self: Pin<&mut Self>);
+}
+
+impl<S> Connection for http1::Connection<ClientIo, S>
+where
+    S: hyper::service::HttpService<hyper::body::Incoming>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    S::ResBody: http_body::Body + 'static,
+    <S::ResBody as http_body::Body>::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    fn shut_down(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+impl<S, E> Connection for http2::Connection<ClientIo, S, E>
+where
+    S: hyper::service::HttpService<hyper::body::Incoming>,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    S::ResBody: http_body::Body + 'static,
+    <S::ResBody as http_body::Body>::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    E: hyper::rt::bounds::Http2ServerConnExec<S::Future, S::ResBody>,
+{
+    fn shut_down(self: Pin<&mut Self>) {
+        self.graceful_shutdown();
+    }
+}
+
+/// Runs a connection until it ends by itself, its client is gone, it is idle
+/// for too long, or the drain closes it.
+async fn drive<C: Connection>(
+    mut connection: Pin<&mut C>,
+    watch: &Watch,
+    limits: &Limits,
+    mut phase: watch::Receiver<DrainPhase>,
+    http1: bool,
+) {
+    let mut deadline = Deadline { sleep: None };
+    loop {
+        let step = std::future::poll_fn(|cx| {
+            // An error of the connection says no more than that it is over:
+            // each request it carried has been settled by being dropped.
+            if connection.as_mut().poll(cx).is_ready() || watch.poll_gone(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            deadline.poll(cx, watch.deadline(limits.header_read, limits.client_idle))
+        });
+        tokio::select! {
+            biased;
+            () = step => return,
+            changed = phase.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                let now = *phase.borrow_and_update();
+                // HTTP/1 answers say it themselves while new requests are still
+                // welcome; HTTP/2 has GOAWAY for it.
+                if now == DrainPhase::Closing || !http1 {
+                    connection.as_mut().shut_down();
+                }
+            }
+        }
+    }
+}
+
+/// A timer that is set once and moved only when it would fire too late, or has
+/// fired too early: a request costs no timer.
+struct Deadline {
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Deadline {
+    fn poll(&mut self, cx: &mut Context<'_>, at: Option<Instant>) -> Poll<()> {
+        let Some(at) = at else { return Poll::Pending };
+        loop {
+            match &mut self.sleep {
+                Some(sleep) if sleep.deadline() <= at => {
+                    if sleep.as_mut().poll(cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                    if Instant::now() >= at {
+                        return Poll::Ready(());
+                    }
+                    sleep.as_mut().reset(at);
+                }
+                Some(sleep) => sleep.as_mut().reset(at),
+                None => self.sleep = Some(Box::pin(sleep_until(at))),
+            }
+        }
+    }
+}
+
+/// One connection too many: says so and closes.
+async fn turn_away(stream: TcpStream) {
+    const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 153\r\n\r\n{\"error\":{\"message\":\"The gateway is at its limit of connections. Try again later.\",\"type\":\"service_unavailable_error\",\"param\":null,\"code\":\"gateway_at_limit\"}}";
+    // One try: a socket that was just opened has room for it.
+    let _ = stream.try_write(ANSWER);
+}

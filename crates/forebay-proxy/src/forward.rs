@@ -1,0 +1,259 @@
+//! Sending a request to the picked endpoint and waiting for its first byte.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::Poll;
+
+use bytes::Bytes;
+use forebay_core::{EndKind, Failure};
+use forebay_gate::RepickReason;
+use forebay_metrics::{OutcomeLabel, Retry};
+use forebay_net::upstream::{Answer, RequestBody, SendError, SendErrorKind};
+use forebay_wire::body::Api;
+use forebay_wire::sse::{ModelEditor, rewrite_model_json};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
+
+use crate::endpoint::Endpoint;
+use crate::problem::Problem;
+use crate::registry::Route;
+use crate::relay::{Relay, Stopped};
+use crate::settle::Settle;
+use crate::timer::Timer;
+use crate::watching::Watching;
+
+/// The largest unstreamed answer in which an alias is put back.
+const MAX_EDITED: usize = 16 << 20;
+
+/// A request ready to be sent to any endpoint of its pool.
+pub(crate) struct Outgoing {
+    pub(crate) method: Method,
+    /// Path and query as the client sent them.
+    pub(crate) path: String,
+    /// Without hop-by-hop fields and without a host.
+    pub(crate) headers: HeaderMap,
+    /// The client's host, where the pool wants it kept.
+    pub(crate) host: Option<HeaderValue>,
+    pub(crate) body: Bytes,
+    pub(crate) api: Api,
+    pub(crate) stream: bool,
+}
+
+/// An answer whose first byte is there.
+pub(crate) struct Incoming {
+    pub(crate) head: http::response::Parts,
+    pub(crate) relay: Box<Relay>,
+    pub(crate) endpoint: Option<HeaderValue>,
+}
+
+/// Sends the request, to another endpoint too if nothing of it could be sent.
+pub(crate) async fn forward(
+    worker: usize,
+    outgoing: Outgoing,
+    mut settle: Settle,
+    route: &Route,
+) -> Result<Incoming, Problem> {
+    let timeouts = &route.pool.timeouts;
+    let first = if outgoing.stream { timeouts.first_byte } else { timeouts.answer };
+    let mut timer = Timer::start(settle.started, timeouts, first);
+    let api = outgoing.api;
+    let answer = match send(worker, outgoing, &mut settle, route, &mut timer).await {
+        Ok(answer) => answer,
+        Err(problem) => return Err(problem),
+    };
+    let endpoint = settle.endpoint().and_then(|endpoint| endpoint.name_value.clone());
+    settle.head(answer.head.status);
+    let watching = Watching::new(api, &answer.head.headers);
+    let mut head = answer.head;
+    let mut relay = Box::new(Relay::new(answer.body, watching, timer, settle));
+    let edited = match &route.rewrite {
+        Some(_) if relay.is_events() => {
+            relay.edit(ModelEditor::new(&route.model));
+            true
+        }
+        Some(_) if relay.is_json() => {
+            edit_whole(&mut relay, &route.model).await.map_err(|s| lost(&mut relay, &s))?
+        }
+        _ => false,
+    };
+    if edited {
+        head.headers.remove(header::CONTENT_LENGTH);
+    }
+    // Engines send the head before they have even scheduled the request: it is
+    // held until there is a byte to go with it.
+    if let Err(stopped) = std::future::poll_fn(|cx| relay.poll_first(cx)).await {
+        return Err(lost(&mut relay, &stopped));
+    }
+    Ok(Incoming { head, relay, endpoint })
+}
+
+/// Reads an unstreamed answer whole and puts the requested name back into it.
+async fn edit_whole(relay: &mut Relay, model: &str) -> Result<bool, Stopped> {
+    let whole = std::future::poll_fn(|cx| relay.poll_whole(cx, MAX_EDITED)).await?;
+    let parts = relay.take_ready();
+    if !whole {
+        parts.into_iter().for_each(|part| relay.put_ready(part));
+        return Ok(false);
+    }
+    let body = match parts.as_slice() {
+        [only] => only.clone(),
+        many => Bytes::from(many.concat()),
+    };
+    let edited = rewrite_model_json(&body, model).map(Bytes::from);
+    let changed = edited.is_some();
+    let body = edited.unwrap_or(body);
+    relay.set_exact(body.len() as u64);
+    relay.put_ready(body);
+    Ok(changed)
+}
+
+/// The answer broke off before anything of it could be passed on.
+fn lost(relay: &mut Relay, stopped: &Stopped) -> Problem {
+    fail(relay.settle(), stopped.failure, stopped.label(), &stopped.message)
+}
+
+async fn send(
+    worker: usize,
+    outgoing: Outgoing,
+    settle: &mut Settle,
+    route: &Route,
+    timer: &mut Timer,
+) -> Result<Answer, Problem> {
+    let mut outgoing = outgoing;
+    let mut retries = 0;
+    loop {
+        let Some(endpoint) = settle.endpoint().cloned() else {
+            return Err(Problem::upstream(
+                StatusCode::BAD_GATEWAY,
+                "upstream_error",
+                OutcomeLabel::UpstreamError,
+                "The request was already settled.",
+            ));
+        };
+        let request = request_for(&endpoint, &mut outgoing);
+        let error = {
+            let mut sending = pin!(endpoint.upstream.send(worker, request));
+            let result = std::future::poll_fn(|cx| match sending.as_mut().poll(cx) {
+                Poll::Ready(result) => Poll::Ready(Ok(result)),
+                Poll::Pending => timer.poll(cx).map(Err),
+            })
+            .await;
+            match result {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) => error,
+                Err(expired) => {
+                    let stopped = Stopped::expired(expired);
+                    return Err(fail(settle, stopped.failure, stopped.label(), &stopped.message));
+                }
+            }
+        };
+        let SendError { kind, message, request } = error;
+        if matches!(kind, SendErrorKind::Connect | SendErrorKind::ConnectTimeout) {
+            endpoint.connect_failed();
+        }
+        let (why, label) = match kind {
+            SendErrorKind::Connect | SendErrorKind::ConnectTimeout => (RepickReason::Connect, Retry::Connect),
+            _ => (RepickReason::Reset, Retry::StaleConnection),
+        };
+        // Only what was not sent may be sent again.
+        let again = match request {
+            Some(request) if retries < route.pool.connect_retries => {
+                outgoing.take_back(*request);
+                settle.ticket().is_some_and(|ticket| ticket.repick(why).is_ok())
+            }
+            _ => false,
+        };
+        if !again {
+            let (failure, label) = match kind {
+                SendErrorKind::Connect | SendErrorKind::Unsent => {
+                    (Failure::Connect, OutcomeLabel::UpstreamError)
+                }
+                SendErrorKind::ConnectTimeout => (Failure::Connect, OutcomeLabel::TimeoutConnect),
+                SendErrorKind::Reset => (Failure::Reset, OutcomeLabel::UpstreamError),
+                SendErrorKind::Protocol => (Failure::Protocol, OutcomeLabel::UpstreamError),
+            };
+            return Err(fail(settle, failure, label, &message));
+        }
+        retries += 1;
+        settle.proxy().metrics().retried(label);
+        settle.forwarded_again();
+    }
+}
+
+/// Settles a failed request and says so to its client. What the engine's
+/// error says in detail goes to the log; an address is not the client's business.
+fn fail(settle: &mut Settle, failure: Failure, label: OutcomeLabel, message: &str) -> Problem {
+    let (status, code, text) = match failure {
+        Failure::FirstByteTimeout => {
+            (StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", "The model server did not answer in time.")
+        }
+        Failure::IdleTimeout => {
+            (StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", "The model server fell silent in its answer.")
+        }
+        Failure::TotalTimeout => {
+            (StatusCode::GATEWAY_TIMEOUT, "upstream_timeout", "The request took longer than it may.")
+        }
+        Failure::Connect if label == OutcomeLabel::TimeoutConnect => (
+            StatusCode::GATEWAY_TIMEOUT,
+            "upstream_timeout",
+            "The model server could not be reached in time.",
+        ),
+        Failure::Connect => {
+            (StatusCode::BAD_GATEWAY, "upstream_unreachable", "The model server could not be reached.")
+        }
+        Failure::Protocol => {
+            (StatusCode::BAD_GATEWAY, "upstream_invalid", "The model server's answer was not valid HTTP.")
+        }
+        _ => (
+            StatusCode::BAD_GATEWAY,
+            "upstream_closed",
+            "The model server closed the connection without an answer.",
+        ),
+    };
+    settle.end(EndKind::Failed(failure), label, status.as_u16(), None, message);
+    Problem::upstream(status, code, label, text)
+}
+
+/// The request as this endpoint is to get it.
+fn request_for(endpoint: &Endpoint, outgoing: &mut Outgoing) -> Request<RequestBody> {
+    let mut request = Request::new(RequestBody::new(std::mem::take(&mut outgoing.body)));
+    *request.method_mut() = outgoing.method.clone();
+    *request.headers_mut() = std::mem::take(&mut outgoing.headers);
+    let path = &outgoing.path;
+    let host = outgoing.host.as_ref().or(endpoint.host.as_ref());
+    let target = if endpoint.upstream.is_h2c() {
+        *request.version_mut() = Version::HTTP_2;
+        let authority =
+            outgoing.host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or(&endpoint.authority);
+        format!("http://{authority}{}{path}", endpoint.path_prefix)
+    } else {
+        if let Some(host) = host {
+            request.headers_mut().insert(header::HOST, host.clone());
+        }
+        if endpoint.path_prefix.is_empty() { path.clone() } else { format!("{}{path}", endpoint.path_prefix) }
+    };
+    // Both parts were parts of valid targets, so that the whole is one.
+    if let Ok(uri) = Uri::try_from(target) {
+        *request.uri_mut() = uri;
+    }
+    request
+}
+
+impl Outgoing {
+    /// Takes an unsent request apart again.
+    fn take_back(&mut self, request: Request<RequestBody>) {
+        let (parts, body) = request.into_parts();
+        self.headers = parts.headers;
+        self.headers.remove(header::HOST);
+        self.body = whole(body);
+    }
+}
+
+/// The bytes of a body that was not read from; a `Full` gives them in one piece.
+fn whole(mut body: RequestBody) -> Bytes {
+    use http_body::Body;
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::Pin::new(&mut body).poll_frame(&mut cx) {
+        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
+        _ => Bytes::new(),
+    }
+}

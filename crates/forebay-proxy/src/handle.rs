@@ -1,0 +1,300 @@
+//! One request, from its head to the head of its answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use forebay_net::Watch;
+use forebay_wire::body::{Api, Scan, scan_json, scan_multipart, splice_model};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, Request, Response, header};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use crate::forward::{Outgoing, forward};
+use crate::headers::{self, BadHead};
+use crate::problem::{Problem, printable};
+use crate::proxy::{DrainPhase, Proxy};
+use crate::read::{ReadError, read};
+use crate::registry::Route;
+use crate::reply::{Busy, Reply};
+use crate::route::{NoRoute, Target, is_anthropic, route};
+use crate::settle::Settle;
+use crate::{facts, ids};
+
+/// What a request needs to know of the connection it came over.
+#[derive(Clone)]
+pub(crate) struct Front {
+    pub(crate) worker: usize,
+    pub(crate) proxy: Arc<Proxy>,
+    pub(crate) watch: Watch,
+    pub(crate) http1: bool,
+}
+
+/// The client left in the middle of its request: there is nobody to answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the client left in the middle of its request")]
+pub(crate) struct ClientGone;
+
+/// Where a request stands when it fails.
+enum Stop {
+    Problem(Problem, Option<Arc<Route>>),
+    Gone,
+}
+
+impl From<Problem> for Stop {
+    fn from(problem: Problem) -> Stop {
+        Stop::Problem(problem, None)
+    }
+}
+
+/// Answers one request.
+pub(crate) async fn handle(front: Front, request: Request<Incoming>) -> Result<Response<Reply>, ClientGone> {
+    let started = Instant::now();
+    let mut busy = Busy::begin(front.watch.clone(), front.http1);
+    let draw = front.proxy.ids.draw();
+    let request_id = ids::header_value(request.headers().get("x-request-id"), draw);
+    let anthropic = is_anthropic(request.uri().path());
+    // A length that came after a transfer coding is dropped by the parser
+    // unseen; whoever sent both may mean another end of this message than we do.
+    let unsure = front.http1 && request.headers().contains_key(header::TRANSFER_ENCODING);
+    let outcome = answer(&front, request, &mut busy, &request_id, draw, started).await;
+    let mut response = match outcome {
+        Ok(Answered::Relay(response)) => response.map(|relay| Reply::relay(relay, busy)),
+        Ok(Answered::Whole(response)) => {
+            let took = started.elapsed();
+            front.proxy.unrouted().request(200, forebay_metrics::OutcomeLabel::Ok, took);
+            with_id(response.map(|body| Reply::whole(body, busy)), &request_id)
+        }
+        Err(Stop::Gone) => return Err(ClientGone),
+        Err(Stop::Problem(problem, route)) => {
+            refused(&front, &problem, route.as_deref(), &request_id, started.elapsed());
+            if problem.close {
+                busy.linger();
+            }
+            let response = problem.into_response(anthropic, &request_id);
+            with_id(response.map(|body| Reply::whole(body, busy)), &request_id)
+        }
+    };
+    if front.http1 && (unsure || front.proxy.phase() != DrainPhase::Serving) {
+        response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
+}
+
+enum Answered {
+    Whole(Response<Bytes>),
+    Relay(Response<Box<crate::relay::Relay>>),
+}
+
+async fn answer(
+    front: &Front,
+    request: Request<Incoming>,
+    busy: &mut Busy,
+    request_id: &HeaderValue,
+    draw: u64,
+    started: Instant,
+) -> Result<Answered, Stop> {
+    let proxy = &front.proxy;
+    let (parts, body) = request.into_parts();
+    if front.http1 {
+        headers::check_http1(&parts).map_err(bad_head)?;
+    }
+    let api = match route(&parts.method, parts.uri.path()) {
+        Ok(Target::Engine(api)) => api,
+        Ok(Target::Models) => return Ok(Answered::Whole(json(proxy.registry().list()))),
+        Ok(Target::Model(id)) => return model_card(proxy, id),
+        Err(NoRoute::Unknown) => return Err(Problem::unknown_path(parts.uri.path()).into()),
+        Err(NoRoute::Method(allow)) => {
+            return Err(Problem::method(parts.uri.path(), allow).into());
+        }
+    };
+    let Some(place) = proxy.enter() else {
+        let reject = forebay_metrics::Reject::InflightLimit;
+        return Err(Problem::short_of("requests in flight", reject).into());
+    };
+    busy.hold(place);
+    let settings = proxy.settings();
+    let read = match read(body, &settings.limits, &proxy.memory).await {
+        Ok(read) => read,
+        Err(ReadError::Problem(problem)) => return Err(problem.into()),
+        Err(ReadError::Broken) => return Err(Stop::Gone),
+    };
+    busy.answer();
+    let scan = scan(api, &parts, &read.bytes)?;
+    let Some(route) = proxy.registry().route(&scan.model, draw) else {
+        return Err(unknown_model(proxy, &scan.model).into());
+    };
+    let route = Arc::clone(route);
+    let on_route = |problem| Stop::Problem(problem, Some(Arc::clone(&route)));
+    let facts = facts::of(&scan, &route, &parts.headers, settings.trust_control_headers);
+    let asked = Instant::now();
+    let ticket = proxy.live().admit(facts).await.map_err(|r| on_route(Problem::refusal(r, &scan.model)))?;
+    let took = asked.elapsed();
+    if ticket.waited() {
+        route.metrics.queue_wait(took);
+    } else {
+        proxy.metrics().decision(took);
+        route.metrics.queue_wait(Duration::ZERO);
+    }
+    let settle = Settle::new(Arc::clone(proxy), Arc::clone(&route), request_id.clone(), ticket, started);
+    let outgoing = outgoing(parts, read.bytes, &scan, api, &route, request_id);
+    let queued = started.elapsed();
+    // A failure from here on has been counted by its settlement.
+    let incoming = forward(front.worker, outgoing, settle, &route).await.map_err(|mut problem| {
+        problem.reject = None;
+        Stop::Problem(problem, None)
+    })?;
+    // The body can be sent no more.
+    drop(read.memory);
+    let mut head = incoming.head;
+    headers::prepare_response(&mut head.headers, request_id);
+    if settings.endpoint_header
+        && let Some(name) = incoming.endpoint
+    {
+        head.headers.insert(HeaderName::from_static("x-forebay-endpoint"), name);
+    }
+    if settings.server_timing {
+        let upstream = started.elapsed().saturating_sub(queued);
+        let ms = |d: Duration| d.as_secs_f64() * 1e3;
+        let value = format!("gateway;dur={:.3}, upstream;dur={:.3}", ms(queued), ms(upstream));
+        if let Ok(value) = HeaderValue::try_from(value) {
+            head.headers.append(HeaderName::from_static("server-timing"), value);
+        }
+    }
+    // The version is the client connection's to choose.
+    let mut response = Response::new(incoming.relay);
+    *response.status_mut() = head.status;
+    *response.headers_mut() = head.headers;
+    Ok(Answered::Relay(response))
+}
+
+fn scan(api: Api, parts: &Parts, body: &[u8]) -> Result<Scan, Problem> {
+    let content_type = parts.headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+    let multipart =
+        content_type.trim_start().get(..10).is_some_and(|start| start.eq_ignore_ascii_case("multipart/"));
+    if parts.headers.contains_key(header::CONTENT_ENCODING) {
+        let mut problem = Problem::bad_request(
+            "A compressed request body cannot be routed; send it without Content-Encoding.",
+        );
+        problem.status = http::StatusCode::UNSUPPORTED_MEDIA_TYPE;
+        return Err(problem);
+    }
+    let scanned = if multipart { scan_multipart(content_type, body) } else { scan_json(api, body) };
+    scanned.map_err(|error| Problem::body(&error))
+}
+
+fn outgoing(
+    mut parts: Parts,
+    body: Bytes,
+    scan: &Scan,
+    api: Api,
+    route: &Route,
+    request_id: &HeaderValue,
+) -> Outgoing {
+    let body = match &route.rewrite {
+        Some(target) => Bytes::from(splice_model(&body, scan, target)),
+        None => body,
+    };
+    // For an absolute target its authority counts, not the Host field.
+    let host = route.pool.preserve_host.then(|| match parts.uri.authority() {
+        Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
+        None => parts.headers.get(header::HOST).cloned(),
+    });
+    headers::prepare_request(&mut parts.headers, request_id, true);
+    parts.headers.remove(header::HOST);
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    Outgoing {
+        method: Method::POST,
+        path,
+        headers: parts.headers,
+        host: host.flatten(),
+        body,
+        api,
+        stream: scan.stream,
+    }
+}
+
+fn bad_head(bad: BadHead) -> Problem {
+    let mut problem = match bad {
+        BadHead::Host => Problem::bad_request("The request needs exactly one valid Host header."),
+        BadHead::UnknownCoding => {
+            let mut problem =
+                Problem::bad_request("The only transfer coding understood is \"chunked\", once.");
+            problem.status = http::StatusCode::NOT_IMPLEMENTED;
+            problem
+        }
+        BadHead::TwoLengths => {
+            Problem::bad_request("A request cannot have both Transfer-Encoding and Content-Length.")
+        }
+    };
+    problem.close = true;
+    problem
+}
+
+fn unknown_model(proxy: &Proxy, model: &str) -> Problem {
+    let mut message = format!("The model \"{}\" does not exist here.", printable(model));
+    let close = proxy.registry().close_names(model);
+    if !close.is_empty() {
+        let names: Vec<String> = close.iter().map(|name| format!("\"{name}\"")).collect();
+        message.push_str(&format!(" Did you mean {}?", names.join(" or ")));
+    }
+    Problem::unknown_model(message)
+}
+
+fn model_card(proxy: &Proxy, id: &str) -> Result<Answered, Stop> {
+    let decoded = percent_decode(id);
+    match proxy.registry().card(&decoded) {
+        Some(card) => Ok(Answered::Whole(json(card))),
+        None => Err(unknown_model(proxy, &decoded).into()),
+    }
+}
+
+/// `%XX` in a path segment; anything malformed stays as it is.
+fn percent_decode(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut i = 0;
+    while i < bytes.len() {
+        let hex = bytes.get(i + 1..i + 3).and_then(|hex| std::str::from_utf8(hex).ok());
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) if bytes[i] == b'%' => {
+                out.push(byte);
+                i += 3;
+            }
+            _ => {
+                out.push(bytes[i]);
+                i += 1;
+            }
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+fn json(body: Bytes) -> Response<Bytes> {
+    let mut response = Response::new(body);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn with_id(mut response: Response<Reply>, request_id: &HeaderValue) -> Response<Reply> {
+    response.headers_mut().insert(HeaderName::from_static("x-request-id"), request_id.clone());
+    response
+}
+
+/// Counts and logs a refusal of our own.
+fn refused(front: &Front, problem: &Problem, route: Option<&Route>, id: &HeaderValue, took: Duration) {
+    let metrics = front.proxy.metrics();
+    if let Some(reject) = problem.reject {
+        metrics.rejected(reject);
+        let counted = route.map_or(front.proxy.unrouted(), |route| &route.metrics);
+        counted.request(problem.status.as_u16(), problem.outcome, took);
+    }
+    tracing::debug!(
+        id = id.to_str().unwrap_or(""),
+        status = problem.status.as_u16(),
+        outcome = problem.outcome.as_str(),
+        code = problem.code.unwrap_or(""),
+        "refused"
+    );
+}

@@ -1,0 +1,248 @@
+//! Streaming an answer to the client: each read of the engine's goes out at once.
+
+use std::collections::VecDeque;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use forebay_core::{EndKind, Failure};
+use forebay_metrics::OutcomeLabel;
+use forebay_net::upstream::AnswerBody;
+use forebay_wire::sse::ModelEditor;
+use tokio::time::Instant;
+
+use crate::settle::Settle;
+use crate::timer::{Expired, Timer};
+use crate::watching::Watching;
+
+/// The answer broke off; the client's connection is aborted, so that it can tell.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct RelayError(String);
+
+/// An answer under way.
+pub(crate) struct Relay {
+    /// Gone once the answer has ended.
+    body: Option<AnswerBody>,
+    /// Read before the head was passed on, or cut up by the editor.
+    ready: VecDeque<Bytes>,
+    watching: Watching,
+    editor: Option<ModelEditor>,
+    timer: Timer,
+    settle: Settle,
+    /// What is left, where it is known and unedited.
+    exact: Option<u64>,
+    failed: Option<RelayError>,
+}
+
+impl Relay {
+    pub(crate) fn new(body: AnswerBody, watching: Watching, timer: Timer, settle: Settle) -> Relay {
+        Relay {
+            exact: body.exact_length(),
+            body: Some(body),
+            ready: VecDeque::new(),
+            watching,
+            editor: None,
+            timer,
+            settle,
+            failed: None,
+        }
+    }
+
+    pub(crate) fn settle(&mut self) -> &mut Settle {
+        &mut self.settle
+    }
+
+    /// Puts the requested name in place of the target's from here on.
+    pub(crate) fn edit(&mut self, editor: ModelEditor) {
+        self.editor = Some(editor);
+        self.exact = None;
+    }
+
+    /// True for an event stream.
+    pub(crate) fn is_events(&self) -> bool {
+        matches!(self.watching, Watching::Events(_))
+    }
+
+    /// Reads until there is something to pass on, or the end. The bytes stay
+    /// to be passed on.
+    pub(crate) fn poll_first(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
+        while self.ready.is_empty() && self.body.is_some() {
+            match self.poll_body(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(stopped)) => return Poll::Ready(Err(stopped)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Reads the whole answer, up to about `max` bytes. False when it is larger.
+    pub(crate) fn poll_whole(&mut self, cx: &mut Context<'_>, max: usize) -> Poll<Result<bool, Stopped>> {
+        while self.body.is_some() {
+            if self.ready.iter().map(Bytes::len).sum::<usize>() > max {
+                return Poll::Ready(Ok(false));
+            }
+            match self.poll_body(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(stopped)) => return Poll::Ready(Err(stopped)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(Ok(true))
+    }
+
+    /// Takes what was read.
+    pub(crate) fn take_ready(&mut self) -> Vec<Bytes> {
+        self.ready.drain(..).collect()
+    }
+
+    /// Gives back what was taken, or puts something in its place.
+    pub(crate) fn put_ready(&mut self, data: Bytes) {
+        if !data.is_empty() {
+            self.ready.push_back(data);
+        }
+    }
+
+    /// The next bytes for the client.
+    pub(crate) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, RelayError>>> {
+        loop {
+            if let Some(data) = self.ready.pop_front() {
+                if let Some(left) = &mut self.exact {
+                    *left = left.saturating_sub(data.len() as u64);
+                }
+                return Poll::Ready(Some(Ok(data)));
+            }
+            if let Some(error) = self.failed.take() {
+                return Poll::Ready(Some(Err(error)));
+            }
+            if self.body.is_none() {
+                return Poll::Ready(None);
+            }
+            match self.poll_body(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(stopped)) => {
+                    stopped.settle(&mut self.settle, &mut self.watching);
+                    self.failed = Some(RelayError(stopped.message));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// True when the client has all of it.
+    pub(crate) fn is_end(&self) -> bool {
+        self.body.is_none() && self.ready.is_empty() && self.failed.is_none()
+    }
+
+    /// True for a JSON answer.
+    pub(crate) fn is_json(&self) -> bool {
+        matches!(self.watching, Watching::Json { .. })
+    }
+
+    /// States what is left, after an edit of the whole.
+    pub(crate) fn set_exact(&mut self, len: u64) {
+        self.exact = Some(len);
+    }
+
+    /// Bytes that are left, where that is known.
+    pub(crate) fn exact_length(&self) -> Option<u64> {
+        self.exact
+    }
+
+    /// One read of the engine's.
+    fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Stopped>> {
+        let Some(body) = &mut self.body else { return Poll::Ready(Ok(())) };
+        match body.poll_data(cx) {
+            Poll::Ready(Some(Ok(data))) => {
+                let over = body.is_end();
+                self.see(data);
+                if over {
+                    self.finish();
+                }
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(None) => {
+                self.finish();
+                Poll::Ready(Ok(()))
+            }
+            Poll::Ready(Some(Err(error))) => {
+                self.body = None;
+                Poll::Ready(Err(Stopped { failure: Failure::Truncated, message: error.message }))
+            }
+            Poll::Pending => match self.timer.poll(cx) {
+                Poll::Ready(expired) => {
+                    // Dropping the body closes the engine's connection.
+                    self.body = None;
+                    Poll::Ready(Err(Stopped::expired(expired)))
+                }
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+
+    fn see(&mut self, data: Bytes) {
+        let now = Instant::now();
+        self.timer.byte(now);
+        self.settle.first_byte();
+        self.watching.feed(&data);
+        if self.watching.answered() {
+            self.timer.answered();
+        }
+        let tokens = self.watching.tokens();
+        self.settle.tokens(tokens, now);
+        match &mut self.editor {
+            None => self.ready.push_back(data),
+            Some(editor) => {
+                let mut out = Vec::new();
+                editor.feed(data, &mut out);
+                self.ready.extend(out);
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        self.body = None;
+        if let Some(editor) = &mut self.editor {
+            let mut out = Vec::new();
+            editor.finish(&mut out);
+            self.ready.extend(out);
+        }
+        let seen = self.watching.finish(true);
+        self.settle.first_byte();
+        self.settle.end_whole(seen.usage, seen.error);
+    }
+}
+
+/// An answer that stopped before its end.
+#[derive(Debug)]
+pub(crate) struct Stopped {
+    pub(crate) failure: Failure,
+    pub(crate) message: String,
+}
+
+impl Stopped {
+    pub(crate) fn expired(expired: Expired) -> Stopped {
+        let (failure, message) = match expired {
+            Expired::FirstByte => (Failure::FirstByteTimeout, "no answer within the limit"),
+            Expired::Idle => (Failure::IdleTimeout, "silence beyond the limit"),
+            Expired::Total => (Failure::TotalTimeout, "the request took longer than its limit"),
+        };
+        Stopped { failure, message: message.to_owned() }
+    }
+
+    pub(crate) fn label(&self) -> OutcomeLabel {
+        match self.failure {
+            Failure::FirstByteTimeout => OutcomeLabel::TimeoutFirstByte,
+            Failure::IdleTimeout => OutcomeLabel::TimeoutIdle,
+            Failure::TotalTimeout => OutcomeLabel::TimeoutTotal,
+            Failure::Truncated => OutcomeLabel::UpstreamTruncated,
+            _ => OutcomeLabel::UpstreamError,
+        }
+    }
+
+    /// Settles a request whose head has already gone to the client.
+    fn settle(&self, settle: &mut Settle, watching: &mut Watching) {
+        let seen = watching.finish(false);
+        settle.end(EndKind::Failed(self.failure), self.label(), 200, seen.usage, &self.message);
+    }
+}

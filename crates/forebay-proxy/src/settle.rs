@@ -1,0 +1,197 @@
+//! Telling everyone how a request ended, exactly once.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_core::{EndKind, Failure, Outcome, Usage};
+use forebay_live::Ticket;
+use forebay_metrics::OutcomeLabel;
+use http::{HeaderValue, StatusCode};
+use tokio::time::Instant;
+
+use crate::endpoint::Endpoint;
+use crate::proxy::Proxy;
+use crate::registry::Route;
+
+/// What a client that left is counted as; nginx's number.
+const CLIENT_CLOSED: u16 = 499;
+
+/// An admitted request and everything that must be told of its end. Dropping
+/// it before [`Settle::end`] means that the client went away.
+pub(crate) struct Settle {
+    proxy: Arc<Proxy>,
+    route: Arc<Route>,
+    pub(crate) request_id: HeaderValue,
+    ticket: Option<Ticket<Endpoint>>,
+    /// When the request's head came.
+    pub(crate) started: Instant,
+    forwarded: Instant,
+    first_token: Option<Instant>,
+    last_token: Option<Instant>,
+    tokens: u64,
+    status: Option<StatusCode>,
+    answered: bool,
+}
+
+impl Settle {
+    pub(crate) fn new(
+        proxy: Arc<Proxy>,
+        route: Arc<Route>,
+        request_id: HeaderValue,
+        ticket: Ticket<Endpoint>,
+        started: Instant,
+    ) -> Settle {
+        Settle {
+            proxy,
+            route,
+            request_id,
+            ticket: Some(ticket),
+            started,
+            forwarded: Instant::now(),
+            first_token: None,
+            last_token: None,
+            tokens: 0,
+            status: None,
+            answered: false,
+        }
+    }
+
+    pub(crate) fn ticket(&mut self) -> Option<&mut Ticket<Endpoint>> {
+        self.ticket.as_mut()
+    }
+
+    pub(crate) fn endpoint(&self) -> Option<&Arc<Endpoint>> {
+        self.ticket.as_ref().map(Ticket::member)
+    }
+
+    pub(crate) fn proxy(&self) -> &Arc<Proxy> {
+        &self.proxy
+    }
+
+    pub(crate) fn forwarded_again(&mut self) {
+        self.forwarded = Instant::now();
+    }
+
+    /// The head of an answer came, which proves nothing yet.
+    pub(crate) fn head(&mut self, status: StatusCode) {
+        self.status = Some(status);
+    }
+
+    /// The first byte of an answer came: the endpoint works.
+    pub(crate) fn first_byte(&mut self) {
+        let works = self.status.is_some_and(|status| !status.is_server_error());
+        if !std::mem::replace(&mut self.answered, true)
+            && works
+            && let Some(endpoint) = self.endpoint()
+        {
+            endpoint.succeeded();
+        }
+    }
+
+    /// So many token events have passed in all.
+    pub(crate) fn tokens(&mut self, tokens: u64, now: Instant) {
+        if tokens > self.tokens {
+            self.tokens = tokens;
+            self.first_token.get_or_insert(now);
+            self.last_token = Some(now);
+            if let Some(ticket) = &mut self.ticket {
+                ticket.progress(u32::try_from(tokens).unwrap_or(u32::MAX));
+            }
+        }
+    }
+
+    /// A whole answer went by.
+    pub(crate) fn end_whole(&mut self, usage: Option<Usage>, error_event: bool) {
+        let status = self.status.unwrap_or(StatusCode::OK);
+        let (end, label) = if error_event {
+            (EndKind::Failed(Failure::StreamError), OutcomeLabel::StreamError)
+        } else {
+            match status.as_u16() {
+                429 | 503 => (EndKind::Backpressure, OutcomeLabel::Backpressure),
+                500.. => (EndKind::Failed(Failure::Status), OutcomeLabel::UpstreamError),
+                400..=499 => (EndKind::Finished, OutcomeLabel::ClientError),
+                _ => (EndKind::Finished, OutcomeLabel::Ok),
+            }
+        };
+        self.end(end, label, status.as_u16(), usage, "");
+    }
+
+    /// It ended, however it did. A second call does nothing.
+    pub(crate) fn end(
+        &mut self,
+        end: EndKind,
+        label: OutcomeLabel,
+        code: u16,
+        usage: Option<Usage>,
+        message: &str,
+    ) {
+        let Some(ticket) = self.ticket.take() else { return };
+        let now = Instant::now();
+        let metrics = &self.route.metrics;
+        metrics.request(code, label, now - self.started);
+        if let Some(first) = self.first_token {
+            metrics.ttft(first - self.started);
+            if let (Some(last), 2..) = (self.last_token, self.tokens) {
+                let gaps = u32::try_from(self.tokens - 1).unwrap_or(u32::MAX);
+                metrics.tpot((last - first) / gaps);
+            }
+        }
+        match usage {
+            Some(usage) => {
+                metrics.tokens(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens);
+                if usage.estimated {
+                    metrics.usage_unknown();
+                } else {
+                    self.route.learn_output(usage.completion_tokens);
+                }
+            }
+            None if label == OutcomeLabel::Ok => metrics.usage_unknown(),
+            None => {}
+        }
+        self.log(&ticket, label, code, now - self.started, message);
+        let outcome = Outcome {
+            end,
+            ttft: self.first_token.map(|first| first - self.forwarded),
+            duration: now - self.forwarded,
+            usage,
+        };
+        ticket.settle(outcome);
+    }
+
+    fn log(&self, ticket: &Ticket<Endpoint>, label: OutcomeLabel, code: u16, took: Duration, message: &str) {
+        let access = self.proxy.settings().access_log;
+        let fault = matches!(
+            label,
+            OutcomeLabel::UpstreamError
+                | OutcomeLabel::UpstreamTruncated
+                | OutcomeLabel::StreamError
+                | OutcomeLabel::TimeoutConnect
+                | OutcomeLabel::TimeoutFirstByte
+                | OutcomeLabel::TimeoutIdle
+                | OutcomeLabel::TimeoutTotal
+        );
+        if !fault && !access {
+            return;
+        }
+        let id = self.request_id.to_str().unwrap_or("");
+        let (pool, model) = (&*self.route.pool.name, &*self.route.model);
+        let endpoint = &*ticket.member().name;
+        let (outcome, ms) = (label.as_str(), took.as_secs_f64() * 1e3);
+        if fault {
+            tracing::warn!(id, pool, model, endpoint, outcome, code, ms, message, "request failed");
+        } else {
+            tracing::info!(id, pool, model, endpoint, outcome, code, ms, "request");
+        }
+    }
+}
+
+impl Drop for Settle {
+    fn drop(&mut self) {
+        let estimate = (self.tokens > 0).then_some(Usage {
+            completion_tokens: self.tokens,
+            estimated: true,
+            ..Usage::default()
+        });
+        self.end(EndKind::Cancelled, OutcomeLabel::ClientCancelled, CLIENT_CLOSED, estimate, "");
+    }
+}

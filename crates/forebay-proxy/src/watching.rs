@@ -1,0 +1,105 @@
+//! Watching an answer as it passes, without being able to harm it.
+
+use bytes::Bytes;
+use forebay_core::Usage;
+use forebay_wire::body::Api;
+use forebay_wire::sse::{Dialect, Watcher, looks_like_sse};
+use forebay_wire::usage::usage_from_json;
+use http::{HeaderMap, header};
+
+/// The largest JSON answer whose usage is read; larger ones pass unread.
+const MAX_JSON: usize = 1 << 20;
+
+/// What is made of an answer's bytes.
+pub(crate) enum Watching {
+    /// An event stream.
+    Events(Box<Watcher>),
+    /// A JSON answer, kept by reference until its end.
+    Json { parts: Vec<Bytes>, len: usize },
+    /// Something else, or something encoded: passes unseen.
+    Blind,
+}
+
+/// What was seen by the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Seen {
+    pub(crate) usage: Option<Usage>,
+    /// An error event, an abort.
+    pub(crate) error: bool,
+}
+
+impl Watching {
+    /// The answer's own head decides, whatever the request asked for.
+    pub(crate) fn new(api: Api, headers: &HeaderMap) -> Watching {
+        let encoded = headers
+            .get(header::CONTENT_ENCODING)
+            .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"));
+        if encoded {
+            return Watching::Blind;
+        }
+        let content_type = headers.get(header::CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or("");
+        if looks_like_sse(content_type) {
+            Watching::Events(Box::new(Watcher::new(Dialect::of(api))))
+        } else if content_type.trim_start().to_ascii_lowercase().starts_with("application/json") {
+            Watching::Json { parts: Vec::new(), len: 0 }
+        } else {
+            Watching::Blind
+        }
+    }
+
+    /// Sees some bytes.
+    pub(crate) fn feed(&mut self, data: &Bytes) {
+        match self {
+            Watching::Events(watcher) => watcher.feed(data),
+            Watching::Json { parts, len } => {
+                *len += data.len();
+                if *len > MAX_JSON {
+                    *self = Watching::Blind;
+                } else {
+                    parts.push(data.clone());
+                }
+            }
+            Watching::Blind => {}
+        }
+    }
+
+    /// True when the wait for the first event is over: a comment does not end it.
+    pub(crate) fn answered(&self) -> bool {
+        match self {
+            Watching::Events(watcher) => watcher.saw_data(),
+            _ => true,
+        }
+    }
+
+    /// Token events so far.
+    pub(crate) fn tokens(&self) -> u64 {
+        match self {
+            Watching::Events(watcher) => watcher.tokens(),
+            _ => 0,
+        }
+    }
+
+    /// The answer ended, or broke off.
+    pub(crate) fn finish(&mut self, whole: bool) -> Seen {
+        match self {
+            Watching::Events(watcher) => {
+                watcher.finish();
+                let counted = watcher.tokens();
+                let estimate = (!whole && counted > 0).then_some(Usage {
+                    completion_tokens: counted,
+                    estimated: true,
+                    ..Usage::default()
+                });
+                Seen { usage: watcher.usage().or(estimate), error: watcher.error() }
+            }
+            Watching::Json { parts, .. } if whole => {
+                let usage = match parts.as_slice() {
+                    [only] => usage_from_json(only),
+                    many => usage_from_json(&many.concat()),
+                };
+                Seen { usage, error: false }
+            }
+            _ => Seen::default(),
+        }
+    }
+}

@@ -13,7 +13,7 @@ use forebay_tests::config::Config;
 use forebay_tests::gateway::Gateway;
 use forebay_tests::h2::{self, H2Answer, H2Backend, H2Client};
 use forebay_tests::http1;
-use forebay_tests::socket::RefusingPort;
+use forebay_tests::socket::{HangingPort, RefusingPort};
 
 use crate::common::{openai_error, retry_after, through, through_with, wait_endpoints};
 
@@ -168,6 +168,35 @@ async fn reset_connection_before_any_byte_is_tried_on_another_endpoint() {
 }
 
 #[tokio::test]
+async fn endpoint_that_does_not_connect_in_time_is_replaced() {
+    let port = HangingPort::new().await;
+    let backend = Backend::start(polite).await;
+    let hanging = format!("http://{}", port.addr);
+    let config = Config::chat([hanging.as_str(), backend.url().as_str()])
+        .with("health: {enabled: false}\ntimeouts: {connect: 300ms}");
+    let gateway = Gateway::start(&config).await;
+    for n in 1..=3 {
+        let response = gateway.post(CHAT, OK_JSON).await;
+        assert_eq!(response.status(), 200, "{}", response.text());
+        assert_eq!(backend.count(), n);
+    }
+    gateway.wait_metric("forebay_endpoint_dials_total", &[("result", "timeout")], 1.0).await;
+    gateway.wait_idle().await;
+}
+
+#[tokio::test]
+async fn no_connection_in_time_anywhere_is_502() {
+    let port = HangingPort::new().await;
+    let hanging = format!("http://{}", port.addr);
+    let config =
+        Config::chat([hanging.as_str()]).with("health: {enabled: false}\ntimeouts: {connect: 300ms}");
+    let gateway = Gateway::start(&config).await;
+    openai_error(&gateway.post(CHAT, OK_JSON).await, 502);
+    gateway.wait_outcome("timeout_connect", 1.0).await;
+    gateway.wait_idle().await;
+}
+
+#[tokio::test]
 async fn every_endpoint_refusing_is_an_error_that_says_so() {
     let ports = [RefusingPort::new(), RefusingPort::new(), RefusingPort::new()];
     let urls = ports.each_ref().map(|p| format!("http://{}", p.addr));
@@ -267,7 +296,7 @@ async fn plain_answer_that_breaks_off_is_cut_for_the_client_too() {
     let mut client = gateway.connect().await;
     client.send(&http1::post(CHAT, OK_JSON)).await;
     match client.try_head("POST", forebay_tests::LIMIT).await {
-        Ok(head) if head.status() == 200 => assert!(!client.rest(head).await.is_complete()),
+        Ok(head) if head.status() == 200 => assert!(client.rest(head).await.is_cut()),
         Ok(head) => assert_eq!(head.status(), 502),
         Err(end) => assert!(matches!(end, End::Fin | End::Rst), "{end:?}"),
     }
@@ -597,4 +626,41 @@ async fn bodies_of_all_requests_together_are_bounded() {
     gate.open();
     assert_eq!(first.response().await.status(), 200);
     assert_eq!(gateway.post(CHAT, &body).await.status(), 200, "the room was not given back");
+}
+
+#[tokio::test]
+async fn connections_over_their_limit_wait_to_be_accepted() {
+    let (_backend, gateway) = through_with("limits: {connections: 2}", polite).await;
+    let mut first = gateway.connect().await;
+    let mut second = gateway.connect().await;
+    for client in [&mut first, &mut second] {
+        assert_eq!(client.exchange(&http1::post(CHAT, OK_JSON)).await.status(), 200);
+    }
+    let mut third = gateway.connect().await;
+    third.send(&http1::post(CHAT, OK_JSON)).await;
+    assert_eq!(third.try_head("POST", Duration::from_millis(300)).await, Err(End::Limit));
+    first.close();
+    assert_eq!(third.response().await.status(), 200);
+}
+
+#[tokio::test]
+async fn idle_clients_are_let_go() {
+    let (_backend, gateway) = through_with("limits: {client_idle: 500ms}", polite).await;
+    let mut client = gateway.connect().await;
+    assert_eq!(client.exchange(&http1::post(CHAT, OK_JSON)).await.status(), 200);
+    assert!(client.closes_within(Duration::from_secs(10)).await);
+    gateway.wait_metric("forebay_client_connections", &[], 0.0).await;
+}
+
+#[tokio::test]
+async fn http2_requests_have_the_same_limits() {
+    let (backend, gateway) = through_with("limits: {body: 64KiB, body_stall: 500ms}", polite).await;
+    let client = H2Client::connect(gateway.addr()).await;
+    let over = vec![b'x'; (64 << 10) + 1];
+    assert_eq!(client.post(CHAT, &over).await.unwrap().status(), 413);
+    let response = client.post(CHAT, OK_JSON).await.unwrap();
+    assert_eq!(response.status(), 200, "the connection went with the refused request");
+    assert_eq!(h2::body(response).await.unwrap(), completion("tide-7b", 12, 30));
+    assert_eq!(client.get(CHAT).await.unwrap().status(), 405);
+    assert_eq!(backend.count(), 1);
 }

@@ -482,7 +482,7 @@ async fn b35_two_choices_interleaved_pass_whole() {
     assert_eq!((response.body.as_slice(), &response.end), (payload.as_slice(), &End::Complete));
     assert_eq!(backend.request(0).await.body, body);
     gateway.wait_outcome("finished", 1.0).await;
-    assert_eq!(gateway.metric("forebay_tokens_total", &[("kind", "completion")]).await, 7.0);
+    gateway.wait_metric("forebay_tokens_total", &[("kind", "completion")], 7.0).await;
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use forebay_tests::backend::{Backend, Mode, PeerEnd, Step};
 use forebay_tests::bodies::{self, CHAT, DONE, LAST_CHUNK, OK_JSON, OK_SSE, SSE_HEAD, chunk, polite};
 use forebay_tests::client::{self, Client, End};
 use forebay_tests::http1;
-use forebay_tests::socket::RefusingPort;
+use forebay_tests::socket::{HangingPort, RefusingPort};
 
 #[tokio::test]
 async fn the_default_routes_answer_and_are_not_counted() {
@@ -89,6 +89,9 @@ async fn the_ways_to_leave_are_told_apart() {
 async fn ports_refuse_and_backends_fall_silent_on_demand() {
     let port = RefusingPort::new();
     assert!(tokio::net::TcpStream::connect(port.addr).await.is_err());
+    let port = HangingPort::new().await;
+    let connecting = tokio::net::TcpStream::connect(port.addr);
+    assert!(tokio::time::timeout(Duration::from_millis(200), connecting).await.is_err());
     let backend = Backend::start(polite).await;
     backend.set_mode(Mode::Black);
     let mut client = Client::connect(backend.addr()).await;

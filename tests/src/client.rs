@@ -61,6 +61,11 @@ impl Response {
         self.end == End::Complete || (self.end == End::Fin && !self.framed)
     }
 
+    /// True when the connection ended and the client can tell that something is missing.
+    pub fn is_cut(&self) -> bool {
+        (self.end == End::Fin && self.framed) || self.end == End::Rst
+    }
+
     /// The body as JSON; panics when it is none.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|e| {

@@ -67,3 +67,31 @@ impl Default for RefusingPort {
         RefusingPort::new()
     }
 }
+
+/// A port where connecting hangs: its queue of connections that nobody accepts
+/// is full, and the kernel drops what comes after.
+pub struct HangingPort {
+    _socket: Socket,
+    _queued: Vec<TcpStream>,
+    /// The address to connect to.
+    pub addr: SocketAddr,
+}
+
+impl HangingPort {
+    /// Takes a free port of the IPv4 loopback and fills its queue.
+    pub async fn new() -> HangingPort {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+        socket.listen(0).unwrap();
+        let addr = socket.local_addr().unwrap().as_socket().unwrap();
+        let mut queued = Vec::new();
+        // One that is still not connected after this long on the loopback never will be.
+        while let Ok(stream) =
+            tokio::time::timeout(Duration::from_millis(300), TcpStream::connect(addr)).await
+        {
+            queued.push(stream.unwrap());
+            assert!(queued.len() < 100, "the queue does not fill");
+        }
+        HangingPort { _socket: socket, _queued: queued, addr }
+    }
+}

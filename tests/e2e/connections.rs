@@ -185,13 +185,13 @@ async fn endpoint_that_does_not_connect_in_time_is_replaced() {
 }
 
 #[tokio::test]
-async fn no_connection_in_time_anywhere_is_502() {
+async fn no_connection_in_time_anywhere_is_504() {
     let port = HangingPort::new().await;
     let hanging = format!("http://{}", port.addr);
     let config =
         Config::chat([hanging.as_str()]).with("health: {enabled: false}\ntimeouts: {connect: 300ms}");
     let gateway = Gateway::start(&config).await;
-    openai_error(&gateway.post(CHAT, OK_JSON).await, 502);
+    openai_error(&gateway.post(CHAT, OK_JSON).await, 504);
     gateway.wait_outcome("timeout_connect", 1.0).await;
     gateway.wait_idle().await;
 }
@@ -629,18 +629,23 @@ async fn bodies_of_all_requests_together_are_bounded() {
 }
 
 #[tokio::test]
-async fn connections_over_their_limit_wait_to_be_accepted() {
+async fn connections_over_their_limit_are_turned_away_with_a_time_to_wait() {
     let (_backend, gateway) = through_with("limits: {connections: 2}", polite).await;
     let mut first = gateway.connect().await;
     let mut second = gateway.connect().await;
     for client in [&mut first, &mut second] {
         assert_eq!(client.exchange(&http1::post(CHAT, OK_JSON)).await.status(), 200);
     }
-    let mut third = gateway.connect().await;
-    third.send(&http1::post(CHAT, OK_JSON)).await;
-    assert_eq!(third.try_head("POST", Duration::from_millis(300)).await, Err(End::Limit));
+    for _ in 0..5 {
+        let refused = gateway.post(CHAT, OK_JSON).await;
+        openai_error(&refused, 503);
+        retry_after(&refused);
+    }
+    gateway.wait_metric("forebay_rejected_total", &[("reason", "connection_limit")], 5.0).await;
     first.close();
-    assert_eq!(third.response().await.status(), 200);
+    gateway.wait_metric("forebay_client_connections", &[], 1.0).await;
+    assert_eq!(gateway.post(CHAT, OK_JSON).await.status(), 200);
+    assert_eq!(second.exchange(&http1::post(CHAT, OK_JSON)).await.status(), 200);
 }
 
 #[tokio::test]

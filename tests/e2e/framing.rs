@@ -18,33 +18,35 @@ const SMUGGLED: &str = "GET /admin HTTP/1.1\r\nHost: g\r\n\r\n";
 
 #[tokio::test]
 async fn b16_two_framings_never_smuggle_a_request() {
-    // All are refused, though a reader may find one meaning in some of them: the
-    // next reader may find another.
+    // Either it is refused, or the coding wins and the connection ends; the last
+    // column says where only a refusal is right.
     let rows = [
-        ("length, then coding", "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n"),
-        ("coding, then length", "Transfer-Encoding: chunked\r\nContent-Length: 6\r\n"),
-        ("blank before the colon", "Content-Length: 6\r\nTransfer-Encoding : chunked\r\n"),
-        ("unknown coding", "Content-Length: 6\r\nTransfer-Encoding: xchunked\r\n"),
-        ("chunked not last", "Content-Length: 6\r\nTransfer-Encoding: chunked, identity\r\n"),
-        ("chunked twice", "Content-Length: 6\r\nTransfer-Encoding: chunked, chunked\r\n"),
+        ("length, then coding", "Content-Length: 6\r\nTransfer-Encoding: chunked\r\n", false),
+        ("coding, then length", "Transfer-Encoding: chunked\r\nContent-Length: 6\r\n", false),
+        ("blank before the colon", "Content-Length: 6\r\nTransfer-Encoding : chunked\r\n", true),
+        ("unknown coding", "Content-Length: 6\r\nTransfer-Encoding: xchunked\r\n", true),
+        ("chunked not last", "Content-Length: 6\r\nTransfer-Encoding: chunked, identity\r\n", true),
+        ("chunked twice", "Content-Length: 6\r\nTransfer-Encoding: chunked, chunked\r\n", false),
         (
             "two coding lines",
             "Content-Length: 6\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+            false,
         ),
         (
             "two coding lines that differ",
             "Content-Length: 6\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n",
+            true,
         ),
-        ("tab before the value", "Content-Length: 6\r\nTransfer-Encoding:\tchunked\r\n"),
-        ("vertical tab before the value", "Content-Length: 6\r\nTransfer-Encoding: \x0bchunked\r\n"),
-        ("folded line", "Content-Length: 6\r\nTransfer-Encoding:\r\n chunked\r\n"),
-        ("two lengths", "Content-Length: 6\r\nContent-Length: 7\r\n"),
-        ("a list of lengths", "Content-Length: 6, 7\r\n"),
-        ("a signed length", "Content-Length: +6\r\n"),
+        ("tab before the value", "Content-Length: 6\r\nTransfer-Encoding:\tchunked\r\n", false),
+        ("vertical tab before the value", "Content-Length: 6\r\nTransfer-Encoding: \x0bchunked\r\n", true),
+        ("folded line", "Content-Length: 6\r\nTransfer-Encoding:\r\n chunked\r\n", true),
+        ("two lengths", "Content-Length: 6\r\nContent-Length: 7\r\n", true),
+        ("a list of lengths", "Content-Length: 6, 7\r\n", true),
+        ("a signed length", "Content-Length: +6\r\n", true),
     ];
     let (backend, gateway) = through(polite).await;
-    let mut clean = 0;
-    for (name, framing) in rows {
+    let (mut clean, mut passed) = (0, 0);
+    for (name, framing, must_refuse) in rows {
         // The entry's own body, and one that is a good request when read as chunked.
         for body in [b"0\r\n\r\n".to_vec(), http1::chunked(OK_JSON, 1000)] {
             let mut bytes =
@@ -62,13 +64,17 @@ async fn b16_two_framings_never_smuggle_a_request() {
                 .map(|l| Head::parse(&[l, b"\n\r\n\r\n"].concat()).map_or(0, |(h, _)| h.status()))
                 .collect();
             assert!(statuses.len() <= 1, "{name}: two answers {statuses:?}: the rest was read as a request");
-            assert!(matches!(statuses[..], [] | [400] | [501]), "{name}: {statuses:?}");
+            match statuses[..] {
+                [] | [400] | [501] => {}
+                [200] if !must_refuse => passed += 1,
+                _ => panic!("{name}: {statuses:?}"),
+            }
             clean += 1;
             assert_eq!(gateway.post(CHAT, OK_JSON).await.status(), 200, "a clean request after {name}");
         }
     }
     let requests = backend.requests();
-    assert_eq!(requests.len(), clean, "a refused request went on");
+    assert_eq!(requests.len(), clean + passed, "a refused request went on");
     for request in &requests {
         assert_eq!(request.head.target(), CHAT, "{:?}", request.head);
         assert_eq!(request.body, OK_JSON, "{:?}", request.head);

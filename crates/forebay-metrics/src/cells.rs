@@ -40,6 +40,11 @@ impl Counter {
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
+
+    /// Takes over a count that is kept elsewhere; it must never go down.
+    pub(crate) fn mirror(&self, count: u64) {
+        self.0.store(count, Relaxed);
+    }
 }
 
 /// A gauge in seconds or bytes that may be unknown; an unknown one has no series.

@@ -41,15 +41,12 @@ impl EndpointMetrics {
         &self.entry.series
     }
 
-    /// A request was sent here: one more in flight, one more forwarded.
-    pub fn inflight_inc(&self) {
-        self.series().inflight.inc();
-        self.series().forwarded.add(1);
-    }
-
-    /// A request that was sent here is finished.
-    pub fn inflight_dec(&self) {
-        self.series().inflight.dec();
+    /// Takes over the load that the Gate keeps: requests in flight now, and
+    /// requests sent in all. Called before each rendering, so that a request
+    /// costs nothing here and the page can never disagree with the decisions.
+    pub fn load(&self, in_flight: u64, requests: u64) {
+        self.series().inflight.set(i64::try_from(in_flight).unwrap_or(i64::MAX));
+        self.series().forwarded.mirror(requests);
     }
 
     /// Requests sent here and not finished.

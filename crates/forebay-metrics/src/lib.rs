@@ -117,6 +117,16 @@ impl Metrics {
         self.inner.retries.of(reason).add(1);
     }
 
+    /// Requests refused so far, over all reasons.
+    pub fn rejected_total(&self) -> u64 {
+        self.inner.rejected.iter().map(|(_, cell)| cell.get()).sum()
+    }
+
+    /// Requests sent a second time so far, over all reasons.
+    pub fn retried_total(&self) -> u64 {
+        self.inner.retries.iter().map(|(_, cell)| cell.get()).sum()
+    }
+
     /// Records how long one decision took, the wait for the Gate's lock included.
     pub fn decision(&self, took: Duration) {
         self.inner.decisions.observe(took);

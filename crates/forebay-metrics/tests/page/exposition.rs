@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::full::full;
 use crate::promtool;
-use forebay_metrics::{ALL, EndpointStateLabel, Kind, Metrics, OutcomeLabel};
+use forebay_metrics::{ALL, Dial, EndpointStateLabel, Kind, Metrics, OutcomeLabel};
 
 /// The value of the one series whose name and labels are exactly `series`.
 fn value(text: &str, series: &str) -> Option<f64> {
@@ -50,8 +50,8 @@ fn every_definition_is_rendered_with_its_type_and_its_labels() {
 fn values_are_what_was_recorded() {
     let full = full();
     full.route.request(200, OutcomeLabel::Ok, Duration::from_millis(500));
-    full.endpoint.inflight_inc();
-    full.endpoint.inflight_dec();
+    full.endpoint.load(1, 1);
+    full.endpoint.load(0, 1);
     let text = full.metrics.render();
     for (series, expected) in [
         (r#"forebay_requests_total{pool="chat",model="tide-7b",code="200",outcome="finished"}"#, 2.0),
@@ -171,7 +171,7 @@ fn series_go_with_the_last_handle_and_survive_a_reload() {
 
     let endpoint = metrics.endpoint("chat", "http://a");
     let of_a_stream = endpoint.clone();
-    of_a_stream.inflight_inc();
+    of_a_stream.load(1, 1);
     let name = r#"forebay_endpoint_inflight{pool="chat",endpoint="http://a"}"#;
     assert_eq!(value(&metrics.render(), name), Some(1.0));
     endpoint.remove();
@@ -179,7 +179,7 @@ fn series_go_with_the_last_handle_and_survive_a_reload() {
     assert_eq!(value(&metrics.render(), name), None);
     let back = metrics.endpoint("chat", "http://a");
     assert_eq!(value(&metrics.render(), name), Some(1.0), "the old stream is still load");
-    of_a_stream.inflight_dec();
+    of_a_stream.load(0, 1);
     drop(of_a_stream);
     assert_eq!(value(&metrics.render(), name), Some(0.0));
     drop(back);
@@ -198,11 +198,10 @@ fn recording_from_many_threads_loses_nothing_and_every_render_is_consistent() {
             let (route, endpoint) = (route.clone(), endpoint.clone());
             scope.spawn(move || {
                 for n in 0..EACH {
-                    endpoint.inflight_inc();
+                    endpoint.dial(Dial::Ok);
                     let code = if n % 100 == 0 { 299 } else { 200 };
                     route.request(code, OutcomeLabel::Ok, Duration::from_millis(t * n % 4_000));
                     route.tokens(3, 2, 1);
-                    endpoint.inflight_dec();
                 }
             });
         }
@@ -218,9 +217,9 @@ fn recording_from_many_threads_loses_nothing_and_every_render_is_consistent() {
         }
     });
     assert_eq!(route.requests_total(), THREADS * EACH);
-    assert_eq!(endpoint.requests_total(), THREADS * EACH);
-    assert_eq!(endpoint.inflight(), 0);
     let text = metrics.render();
+    let dials = r#"forebay_endpoint_dials_total{pool="chat",endpoint="http://a",result="ok"}"#;
+    assert_eq!(value(&text, dials), Some((THREADS * EACH) as f64));
     let name = |kind| format!(r#"forebay_tokens_total{{pool="chat",model="tide-7b",kind="{kind}"}}"#);
     assert_eq!(value(&text, &name("prompt")), Some((THREADS * EACH * 3) as f64));
     let count = r#"forebay_request_duration_seconds_count{pool="chat",model="tide-7b"}"#;

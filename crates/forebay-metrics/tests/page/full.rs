@@ -26,7 +26,7 @@ pub(crate) fn full() -> Full {
     route.tokens(900, 512, 180);
     route.usage_unknown();
     let endpoint = metrics.endpoint("chat", "http://127.0.0.1:8001");
-    endpoint.inflight_inc();
+    endpoint.load(1, 1);
     endpoint.state(EndpointStateLabel::Ready);
     endpoint.signal_age(Some(Duration::from_millis(250)));
     endpoint.connections_open().inc();

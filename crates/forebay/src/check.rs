@@ -1,0 +1,76 @@
+//! `forebay check`
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use forebay_config::{Config, Errors};
+use serde_json::json;
+
+use crate::cli::{CheckArgs, Failure};
+
+/// Reads a configuration file with the environment's variables.
+///
+/// # Errors
+/// Every error of the file, for people.
+pub(crate) fn load(file: &Path) -> Result<Config, Failure> {
+    read(file)?.map_err(|errors| Failure::Usage(format!("the configuration is refused.\n\n{errors}")))
+}
+
+fn read(file: &Path) -> Result<Result<Config, Errors>, Failure> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Failure::Usage(format!("cannot read the configuration {name}: {error}")))?;
+    Ok(forebay_config::parse(&name, &text, &|variable| std::env::var(variable).ok()))
+}
+
+/// Says what is wrong with a configuration, or that nothing is.
+pub(crate) fn run(options: &CheckArgs) -> Result<ExitCode, Failure> {
+    let result = read(&options.config)?;
+    let bad = ExitCode::from(2);
+    match (result, options.json) {
+        (Ok(config), false) => {
+            for lint in forebay_config::warnings(&config) {
+                println!("warning: {lint}");
+            }
+            for edit in edits(&config) {
+                println!("note: {edit}");
+            }
+            println!("{}", summary(&config));
+            Ok(ExitCode::SUCCESS)
+        }
+        (Ok(config), true) => {
+            let warnings = forebay_config::warnings(&config);
+            println!(
+                "{}",
+                json!({"ok": true, "errors": [], "warnings": warnings, "body_edits": edits(&config)})
+            );
+            Ok(ExitCode::SUCCESS)
+        }
+        (Err(errors), false) => {
+            eprintln!("{errors}");
+            Ok(bad)
+        }
+        (Err(errors), true) => {
+            println!("{}", json!({"ok": false, "errors": errors, "warnings": [], "body_edits": []}));
+            Ok(bad)
+        }
+    }
+}
+
+/// Every place where the gateway changes bytes that pass through.
+fn edits(config: &Config) -> Vec<String> {
+    config
+        .models
+        .iter()
+        .map(|alias| {
+            format!("requests for \"{}\" have their model name replaced, and their answers too", alias.name)
+        })
+        .collect()
+}
+
+fn summary(config: &Config) -> String {
+    let endpoints: usize = config.pools.iter().map(|pool| pool.endpoints.len()).sum();
+    let plural = |n: usize| if n == 1 { "" } else { "s" };
+    let pools = config.pools.len();
+    format!("ok: {pools} pool{}, {endpoints} endpoint{}", plural(pools), plural(endpoints))
+}

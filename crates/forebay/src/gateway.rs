@@ -1,0 +1,289 @@
+//! The gateway: wires the data plane, the fleet and the control plane together.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use forebay_config::{Config, Host, Pool, Protocol};
+use forebay_core::{EndpointFacts, EndpointState, PoolId};
+use forebay_fleet::{Fleet, HttpProbe, Target};
+use forebay_gate::{AdmissionConfig, PoolConfig};
+use forebay_live::Live;
+use forebay_metrics::{EndpointStateLabel, Metrics};
+use forebay_net::upstream::{Upstream, UpstreamOptions};
+use forebay_proxy::{DrainPhase, Endpoint, Proxy, RegistryBuilder, Settings};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use crate::cli::Failure;
+use crate::members::{Members, Traffic};
+use crate::status::StatusPage;
+
+/// Unused connections to engines are closed after this; uvicorn, and with it
+/// vLLM, closes them after 5 s.
+const UPSTREAM_IDLE: Duration = Duration::from_secs(4);
+
+/// A running gateway.
+pub(crate) struct Gateway {
+    proxy: Arc<Proxy>,
+    page: Arc<StatusPage>,
+    config: Config,
+    listen: Vec<SocketAddr>,
+    admin: SocketAddr,
+    /// Each worker holds a sender; all are gone when all have ended.
+    ended: mpsc::Receiver<()>,
+    admin_listener: Option<std::net::TcpListener>,
+    _fleet: Fleet<Members>,
+}
+
+/// How a drain ended.
+pub(crate) enum Drained {
+    /// Everything that was under way was finished.
+    Whole,
+    /// The limit was reached with so many requests and connections left.
+    Cut { requests: u32, connections: u32 },
+}
+
+impl Gateway {
+    /// Binds, starts the workers and the probes. Without a seed one is drawn.
+    #[expect(clippy::disallowed_methods, reason = "model cards carry the Unix time of the start")]
+    pub(crate) fn start(config: Config, file: Option<String>, seed: Option<u64>) -> Result<Gateway, Failure> {
+        let metrics = Metrics::new(env!("CARGO_PKG_VERSION"));
+        let workers = match config.workers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n => n,
+        };
+        // Bound before anything is started: an address in use must cost nothing.
+        let mut sockets: Vec<Vec<(std::net::TcpListener, bool)>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut listen = Vec::new();
+        for listener in &config.listen {
+            let doing = |e| Failure::Failed(format!("cannot listen on {}: {e}", listener.address));
+            forebay_net::ensure_free(listener.address).map_err(doing)?;
+            let bound = forebay_net::bind(listener.address, workers).map_err(doing)?;
+            if let Some(first) = bound.first() {
+                listen.push(first.local_addr().map_err(doing)?);
+            }
+            for (worker, socket) in sockets.iter_mut().zip(bound) {
+                worker.push((socket, listener.client_half_close));
+            }
+        }
+        let doing =
+            |e: std::io::Error| Failure::Failed(format!("cannot listen on {} (admin): {e}", config.admin));
+        let admin_listener = std::net::TcpListener::bind(config.admin).map_err(doing)?;
+        admin_listener.set_nonblocking(true).map_err(doing)?;
+        let admin = admin_listener.local_addr().map_err(doing)?;
+
+        let live = Arc::new(Live::new(groups(&config.pools), seed));
+        let targets = join_endpoints(&config, &live, &metrics, workers);
+        let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+        let registry = RegistryBuilder::build(&config, &metrics, created);
+        let settings = Settings {
+            limits: config.limits,
+            endpoint_header: config.response_headers.endpoint,
+            server_timing: config.response_headers.server_timing,
+            trust_control_headers: config.trust_control_headers,
+            access_log: config.log.access,
+        };
+        let id_seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
+        let proxy = Arc::new(Proxy::new(Arc::clone(&live), registry, settings, metrics, id_seed));
+
+        let members = Arc::new(Members::new(live));
+        let fleet = Fleet::start(Arc::clone(&members), HttpProbe::new(), id_seed)
+            .map_err(Failure::doing("cannot start the probes"))?;
+        fleet.set_targets(targets);
+        for (key, endpoint) in members.endpoints() {
+            if let Some(evidence) = fleet.evidence(key) {
+                endpoint.set_signals(Arc::new(Traffic(evidence)));
+            }
+        }
+
+        let (alive, ended) = mpsc::channel(1);
+        for (worker, sockets) in sockets.into_iter().enumerate() {
+            start_worker(worker, sockets, Arc::clone(&proxy), alive.clone())?;
+        }
+        let page = Arc::new(StatusPage::new(Arc::clone(&proxy), config.clone(), file));
+        Ok(Gateway {
+            proxy,
+            page,
+            config,
+            listen,
+            admin,
+            ended,
+            admin_listener: Some(admin_listener),
+            _fleet: fleet,
+        })
+    }
+
+    /// Where clients connect.
+    pub(crate) fn listen(&self) -> &[SocketAddr] {
+        &self.listen
+    }
+
+    /// Where the control plane listens.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
+    /// The data plane.
+    pub(crate) fn proxy(&self) -> &Arc<Proxy> {
+        &self.proxy
+    }
+
+    /// Serves the control plane from the runtime this is called on.
+    pub(crate) fn serve_admin(&mut self) -> Result<(), Failure> {
+        let Some(listener) = self.admin_listener.take() else { return Ok(()) };
+        let listener = TcpListener::from_std(listener).map_err(Failure::doing("control plane"))?;
+        let page: Arc<StatusPage> = Arc::clone(&self.page);
+        // It answers until the process ends, also while draining.
+        tokio::spawn(forebay_admin::serve(listener, page, std::future::pending::<()>()));
+        Ok(())
+    }
+
+    /// Ends gracefully: says so, goes on accepting for a while, then finishes
+    /// what is under way within the limit.
+    pub(crate) async fn drain(mut self) -> Drained {
+        let drain = self.config.drain;
+        self.proxy.metrics().set_draining(true);
+        self.proxy.set_phase(DrainPhase::Announcing);
+        tokio::time::sleep(drain.delay).await;
+        self.proxy.set_phase(DrainPhase::Closing);
+        match tokio::time::timeout(drain.limit, self.ended.recv()).await {
+            Ok(_) => Drained::Whole,
+            Err(_) => Drained::Cut {
+                requests: self.proxy.requests_in_flight(),
+                connections: self.proxy.open_connections(),
+            },
+        }
+    }
+}
+
+/// Which pools share a Gate: those that share an endpoint, however indirectly.
+fn groups(pools: &[Pool]) -> Vec<u32> {
+    let mut group: Vec<usize> = (0..pools.len()).collect();
+    let mut first_with: BTreeMap<&str, usize> = BTreeMap::new();
+    for (i, pool) in pools.iter().enumerate() {
+        for endpoint in &pool.endpoints {
+            if let Some(&other) = first_with.get(&*endpoint.name) {
+                let (from, to) = (group[i].max(group[other]), group[i].min(group[other]));
+                group.iter_mut().filter(|g| **g == from).for_each(|g| *g = to);
+            } else {
+                first_with.insert(&endpoint.name, i);
+            }
+        }
+    }
+    // Numbered without gaps.
+    let mut numbers: Vec<usize> = group.clone();
+    numbers.sort_unstable();
+    numbers.dedup();
+    group.iter().map(|g| numbers.binary_search(g).unwrap_or(0) as u32).collect()
+}
+
+/// Makes pools and endpoints known to their Gates; returns what is to be probed.
+fn join_endpoints(
+    config: &Config,
+    live: &Live<Endpoint>,
+    metrics: &Metrics,
+    workers: usize,
+) -> Vec<Target<forebay_live::EndpointKey>> {
+    let mut targets: BTreeMap<forebay_live::EndpointKey, Target<_>> = BTreeMap::new();
+    for (i, pool) in config.pools.iter().enumerate() {
+        let id = PoolId(i as u32);
+        let admission = AdmissionConfig { limit: pool.in_flight, ..AdmissionConfig::OPEN };
+        live.configure(
+            id,
+            PoolConfig { policy: pool.policy, hash_balance_factor: pool.hash_balance_factor, admission },
+        );
+        for endpoint in &pool.endpoints {
+            let upstream = upstream(pool, endpoint, metrics, workers);
+            let member = Endpoint::new(
+                endpoint.name.clone(),
+                endpoint.url.authority(),
+                endpoint.url.path_prefix.clone(),
+                Arc::new(upstream),
+            );
+            // Without probes there is nobody to wait for.
+            let state = if pool.health.enabled { EndpointState::Starting } else { EndpointState::Ready };
+            if let Some(label) = EndpointStateLabel::from_word(state.as_str()) {
+                member.upstream().metrics().state(label);
+            }
+            let facts = EndpointFacts { name: endpoint.name.clone(), weight: endpoint.weight };
+            if let Some(key) = live.join(id, facts, state, Arc::new(member))
+                && pool.health.enabled
+            {
+                let url = endpoint.url.to_string();
+                targets.entry(key).or_insert(Target { id: key, url, health: pool.health.clone() });
+            }
+        }
+    }
+    targets.into_values().collect()
+}
+
+fn upstream(pool: &Pool, endpoint: &forebay_config::Endpoint, metrics: &Metrics, workers: usize) -> Upstream {
+    let host = match &endpoint.url.host {
+        Host::Ip(ip) => ip.to_string(),
+        Host::Scoped(ip, zone) => format!("{ip}%{zone}"),
+        Host::Name(name) => name.clone(),
+    };
+    let options = UpstreamOptions {
+        host,
+        port: endpoint.url.port,
+        h2c: pool.protocol == Protocol::H2c,
+        h2_connections: pool.h2_connections as usize,
+        connect_timeout: pool.timeouts.connect,
+        max_dials: pool.max_dials as usize,
+        idle_timeout: UPSTREAM_IDLE,
+        workers,
+    };
+    Upstream::new(options, metrics.endpoint(&pool.name, &endpoint.name))
+}
+
+/// One thread with a runtime of its own and its own accept sockets.
+fn start_worker(
+    worker: usize,
+    sockets: Vec<(std::net::TcpListener, bool)>,
+    proxy: Arc<Proxy>,
+    alive: mpsc::Sender<()>,
+) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Failure::doing("cannot start a worker"))?;
+    let listeners = {
+        let _inside = runtime.enter();
+        sockets
+            .into_iter()
+            .map(|(socket, half_close)| Ok((TcpListener::from_std(socket)?, half_close)))
+            .collect::<std::io::Result<Vec<_>>>()
+            .map_err(Failure::doing("cannot start a worker"))?
+    };
+    std::thread::Builder::new()
+        .name(format!("forebay-worker-{worker}"))
+        .spawn(move || {
+            runtime.block_on(forebay_proxy::serve(proxy, worker, listeners));
+            drop(alive);
+        })
+        .map_err(Failure::doing("cannot start a worker"))?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pools_that_share_an_endpoint_share_a_gate() {
+        let pool = |name: &str, ports: &[u16]| {
+            let mut pool = Pool::new(name, name);
+            for port in ports {
+                let url = format!("http://127.0.0.1:{port}").parse().unwrap();
+                pool.endpoints.push(forebay_config::Endpoint::new(url));
+            }
+            pool
+        };
+        let pools =
+            [pool("a", &[1]), pool("b", &[2]), pool("c", &[3, 2]), pool("d", &[4]), pool("e", &[1, 3])];
+        assert_eq!(groups(&pools), [0, 0, 0, 1, 0]);
+        assert_eq!(groups(&[]), Vec::<u32>::new());
+    }
+}

@@ -1,0 +1,122 @@
+//! What the control plane shows of a running gateway.
+
+use std::sync::Arc;
+
+use forebay_admin::{
+    BodyEdit, EndpointStatus, PoolReadiness, PoolStatus, Readiness, RequestTotals, Status, StatusSource,
+};
+use forebay_config::Config;
+use forebay_core::PoolId;
+use forebay_proxy::{DrainPhase, Proxy};
+
+/// Reads the state of the gateway when asked.
+pub(crate) struct StatusPage {
+    proxy: Arc<Proxy>,
+    config: Config,
+    file: Option<String>,
+}
+
+impl StatusPage {
+    pub(crate) fn new(proxy: Arc<Proxy>, config: Config, file: Option<String>) -> StatusPage {
+        StatusPage { proxy, config, file }
+    }
+
+    fn pools(&self) -> Vec<PoolStatus> {
+        let endpoints = self.proxy.live().endpoints();
+        self.config
+            .pools
+            .iter()
+            .enumerate()
+            .map(|(i, pool)| {
+                let id = PoolId(i as u32);
+                let view = self.proxy.live().pool(id);
+                let members = endpoints.iter().filter(|view| view.pools.contains(&id));
+                PoolStatus {
+                    name: pool.name.clone(),
+                    model: pool.model.clone(),
+                    policy: pool.policy.to_string(),
+                    ready: view.ready,
+                    in_flight: u64::from(view.in_flight),
+                    endpoints: members
+                        .map(|view| EndpointStatus {
+                            id: format!("{}.{}.{}", view.key.gate, view.key.id.slot, view.key.id.generation),
+                            pool: pool.name.clone(),
+                            url: view.member.name.clone(),
+                            state: view.load.state.as_str().to_owned(),
+                            weight: view.load.weight,
+                            in_flight: u64::from(view.load.in_flight),
+                            requests: view.load.picked,
+                            signal_age_seconds: None,
+                        })
+                        .collect(),
+                }
+            })
+            .collect()
+    }
+}
+
+impl StatusSource for StatusPage {
+    fn status(&self) -> Status {
+        let metrics = self.proxy.metrics();
+        let pools = self.config.pools.len();
+        let total = (0..pools).map(|i| self.proxy.registry().requests(PoolId(i as u32))).sum();
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_seconds: self.proxy.live().clock().now().as_millis_f64() / 1e3,
+            config_file: self.file.clone(),
+            draining: self.proxy.phase() != DrainPhase::Serving,
+            requests: RequestTotals {
+                total,
+                rejected: metrics.rejected_total(),
+                retries: metrics.retried_total(),
+                in_flight: u64::from(self.proxy.requests_in_flight()),
+                client_connections: u64::from(self.proxy.open_connections()),
+            },
+            pools: self.pools(),
+            body_edits: self
+                .config
+                .models
+                .iter()
+                .map(|alias| {
+                    let targets: Vec<&str> = alias.targets.iter().map(|target| &*target.model).collect();
+                    BodyEdit {
+                        model: alias.name.clone(),
+                        field: "model".to_owned(),
+                        reason: format!(
+                            "an alias of {}: its value is replaced on the way in and out",
+                            targets.join(", ")
+                        ),
+                    }
+                })
+                .collect(),
+        }
+    }
+
+    fn ready(&self) -> Readiness {
+        let draining = self.proxy.phase() != DrainPhase::Serving;
+        Readiness {
+            serving: !draining,
+            draining,
+            pools: self
+                .config
+                .pools
+                .iter()
+                .enumerate()
+                .map(|(i, pool)| PoolReadiness {
+                    name: pool.name.clone(),
+                    ready: self.proxy.live().pool(PoolId(i as u32)).ready,
+                })
+                .collect(),
+        }
+    }
+
+    fn metrics(&self) -> String {
+        let metrics = self.proxy.metrics();
+        for view in self.proxy.live().endpoints() {
+            let (in_flight, requests) = (u64::from(view.load.in_flight), view.load.picked);
+            view.member.upstream().metrics().load(in_flight, requests);
+        }
+        metrics.set_process(forebay_admin::process_stats());
+        metrics.render()
+    }
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use forebay_config::{Config, Endpoint, Listener, PolicyKind, Pool};
 use forebay_core::PoolId;
 use forebay_engine::{Engine, EngineHandle, EngineOptions};
-use forebay_load::{DemoOptions, DemoTraffic, Finished, Live, run_demo_traffic};
+use forebay_load::{DemoOptions, DemoTraffic, EndpointShare, Finished, Live, run_demo_traffic};
 use tokio::sync::watch;
 
 use crate::cli::{DemoArgs, Failure};
@@ -101,6 +101,17 @@ async fn demo(args: &DemoArgs, duration: Option<Duration>) -> Result<Finished, F
     Ok(finished)
 }
 
+/// Names the engines as people know them, in their order, idle ones too.
+fn name_engines(shares: &mut Vec<EndpointShare>, engines: &[DemoEngine]) {
+    let named = engines.iter().map(|engine| {
+        let address = engine.address.to_string();
+        let share = shares.iter().find(|share| share.name.ends_with(&address)).cloned();
+        let idle = EndpointShare { name: String::new(), requests: 0, share: 0.0, prefix_hit: None };
+        EndpointShare { name: engine.label.clone(), ..share.unwrap_or(idle) }
+    });
+    *shares = named.collect();
+}
+
 /// One simulated engine of the demo.
 pub(crate) struct DemoEngine {
     /// For people: which it is and what hardware.
@@ -128,10 +139,8 @@ fn config(listen: SocketAddr, policy: PolicyKind, engines: &[DemoEngine]) -> Res
     for engine in engines {
         let url =
             format!("http://{}", engine.address).parse().map_err(Failure::doing("cannot name an engine"))?;
-        let mut endpoint = Endpoint::new(url);
-        // What an operator would write: the usual weight of an H100 beside an A100.
-        endpoint.weight = if engine.label.contains("h100") { 2.0 } else { 1.0 };
-        pool.endpoints.push(endpoint);
+        // No weights: what the hardware is worth is for the policy to find out.
+        pool.endpoints.push(Endpoint::new(url));
     }
     let mut config = Config {
         listen: vec![Listener { address: listen, client_half_close: false }],

@@ -23,7 +23,7 @@ use tokio::time::Instant;
 /// noticed when it leaves until its answer is written.
 const READ_AHEAD: usize = 64 << 10;
 /// One read of the watcher.
-const CHUNK: usize = 1 << 10;
+const CHUNK: usize = 4 << 10;
 /// What an HTTP/2 client with prior knowledge sends first (RFC 9113 §3.4).
 const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -42,6 +42,8 @@ struct Inner {
     /// When the first byte of a request head came; none between requests.
     head_since: Option<Instant>,
     idle_since: Instant,
+    /// Read the rest of the client's bytes away before closing.
+    linger: bool,
 }
 
 impl Inner {
@@ -96,6 +98,7 @@ impl ClientIo {
             answering: 0,
             head_since: None,
             idle_since: Instant::now(),
+            linger: false,
         }));
         (ClientIo { inner: Arc::clone(&inner) }, Watch { inner, half_close })
     }
@@ -194,6 +197,33 @@ impl Watch {
         inner.active == 0 && inner.head_since.is_some()
     }
 
+    /// Some of the client's bytes will not be wanted: [`Watch::linger`] is to
+    /// read them away.
+    pub fn set_linger(&self) {
+        self.inner.lock().linger = true;
+    }
+
+    /// After the last answer: reads and drops what the client still sends, so
+    /// that closing does not reset the connection under an answer it has not
+    /// read yet. Bounded in bytes; the caller bounds the time. Does nothing
+    /// unless [`Watch::set_linger`] was called.
+    pub async fn linger(&self, max_bytes: u64) {
+        let mut left = max_bytes;
+        std::future::poll_fn(|cx| {
+            let inner = &mut *self.inner.lock();
+            while inner.linger && !inner.ended && left > 0 {
+                match ready!(inner.poll_read_ahead(cx)) {
+                    Ok(read) => left = left.saturating_sub(read as u64),
+                    Err(_) => break,
+                }
+                inner.ahead.clear();
+                inner.taken = 0;
+            }
+            Poll::Ready(())
+        })
+        .await;
+    }
+
     /// True when no request is being read or answered.
     pub fn is_idle(&self) -> bool {
         self.inner.lock().active == 0
@@ -289,6 +319,12 @@ impl Write for ClientIo {
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.inner.lock().stream).poll_write_vectored(cx, bufs)
+    }
+}
+
+impl std::fmt::Debug for Watch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Watch").field("half_close", &self.half_close).finish_non_exhaustive()
     }
 }
 

@@ -118,11 +118,13 @@ async fn two_hundred_clients_that_vanish_leave_every_gauge_at_zero() {
     let cancelled = gateway.metric("forebay_requests_total", &[("outcome", "client_cancelled")]).await;
     assert!(cancelled > 0.0, "nobody left in time: the test proves nothing");
     // No connection to an engine is stuck in a request: what is open is idle.
-    let (open, idle) = (
-        gateway.metric("forebay_endpoint_connections_open", &[]).await,
-        gateway.metric("forebay_endpoint_connections_idle", &[]).await,
-    );
-    assert_eq!(open, idle, "{} connections are neither idle nor closed", open - idle);
+    forebay_tests::wait::until_async("connections to engines to be idle or closed", async || {
+        let page = gateway.metrics().await;
+        let of = |name| forebay_tests::exposition::sum(&page, name, &[]).unwrap();
+        let open = of("forebay_endpoint_connections_open");
+        (open == of("forebay_endpoint_connections_idle")).then_some(())
+    })
+    .await;
     assert!(!gateway.logs().contains("panicked"), "{}", gateway.logs());
     assert_eq!(gateway.post(CHAT, OK_JSON).await.status(), 200);
 }

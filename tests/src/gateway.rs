@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -25,6 +26,7 @@ pub struct Gateway {
     admin: SocketAddr,
     stdout: Lines,
     stderr: Lines,
+    readers: Vec<JoinHandle<()>>,
     dir: TempDir,
 }
 
@@ -55,8 +57,8 @@ impl Gateway {
             .stderr(Stdio::piped())
             .spawn()
             .expect("cannot start the gateway");
-        let stdout = collect(child.stdout.take().unwrap());
-        let stderr = collect(child.stderr.take().unwrap());
+        let (stdout, reading_stdout) = collect(child.stdout.take().unwrap());
+        let (stderr, reading_stderr) = collect(child.stderr.take().unwrap());
         // From here on the drop of the handle ends the child, whatever fails.
         let mut gateway = Gateway {
             child,
@@ -64,6 +66,7 @@ impl Gateway {
             admin: SocketAddr::from(([127, 0, 0, 1], 0)),
             stdout,
             stderr,
+            readers: vec![reading_stdout, reading_stderr],
             dir,
         };
         let lines = Arc::clone(&gateway.stdout);
@@ -71,7 +74,7 @@ impl Gateway {
             if let Some(line) = lines.lock().iter().find(|l| l.contains("\"listening\"")) {
                 return Some(line.clone());
             }
-            if let Some(status) = gateway.child.try_wait().unwrap() {
+            if let Some(status) = gateway.ended() {
                 panic!("the gateway ended with {status} on\n{}\n{}", config.yaml(), gateway.logs());
             }
             None
@@ -203,14 +206,18 @@ impl Gateway {
         assert!(status.success());
     }
 
-    /// Its exit status when it has ended.
+    /// Its exit status when it has ended; then its output is whole.
     pub fn ended(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().unwrap()
+        let status = self.child.try_wait().unwrap()?;
+        for reader in self.readers.drain(..) {
+            reader.join().unwrap();
+        }
+        Some(status)
     }
 
     /// Waits for its end.
     pub async fn wait_end(&mut self) -> ExitStatus {
-        wait::until("the gateway to end", || self.child.try_wait().unwrap()).await
+        wait::until("the gateway to end", || self.ended()).await
     }
 }
 
@@ -226,15 +233,15 @@ impl Drop for Gateway {
     }
 }
 
-fn collect(pipe: impl Read + Send + 'static) -> Lines {
+fn collect(pipe: impl Read + Send + 'static) -> (Lines, JoinHandle<()>) {
     let lines = Lines::default();
     let sink = Arc::clone(&lines);
-    std::thread::spawn(move || {
+    let reader = std::thread::spawn(move || {
         for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
             sink.lock().push(String::from_utf8_lossy(&line).into_owned());
         }
     });
-    lines
+    (lines, reader)
 }
 
 /// The binary under test: `FOREBAY_BIN` when set, else the one that cargo

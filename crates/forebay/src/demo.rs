@@ -92,12 +92,7 @@ async fn demo(args: &DemoArgs, duration: Option<Duration>) -> Result<Finished, F
     };
     screen.clear();
     gateway.drain().await;
-    for share in &mut finished.summary.endpoints {
-        if let Some(engine) = engines.iter().find(|engine| share.name.ends_with(&engine.address.to_string()))
-        {
-            share.name = engine.label.clone();
-        }
-    }
+    name_engines(&mut finished.summary.endpoints, &engines);
     Ok(finished)
 }
 

@@ -11,6 +11,7 @@ use forebay_tests::bodies::{
 use forebay_tests::client::{self, End};
 use forebay_tests::config::Config;
 use forebay_tests::gateway::Gateway;
+use forebay_tests::h2::{self, H2Client};
 use forebay_tests::http1;
 use tokio::time::Instant;
 
@@ -314,6 +315,33 @@ async fn b07_fin_without_the_last_chunk_is_a_cut() {
     assert_cut(&response, &payload, true);
     gateway.wait_outcome("upstream_truncated", 1.0).await;
     assert_eq!(gateway.metric("forebay_requests_total", &[("outcome", "finished")]).await, 0.0);
+}
+
+#[tokio::test]
+async fn b07_bytes_just_before_a_cut_are_not_lost() {
+    // Each cut comes in the same breath as the last event before it.
+    let (_backend, gateway) = through(|_| {
+        let mut steps = open_stream(&[chunk("a")], NO_GAP);
+        steps.push(Step::Sleep(Duration::from_millis(50)));
+        steps.push(Step::send(http1::chunk(&chunk("b"))));
+        steps.push(Step::Fin);
+        steps
+    })
+    .await;
+    let sent = [chunk("a"), chunk("b")].concat();
+    assert_cut(&gateway.post(CHAT, OK_SSE).await, &sent, true);
+    let client = H2Client::connect(gateway.addr()).await;
+    let mut response = client.post(CHAT, OK_SSE).await.unwrap();
+    let mut got = Vec::new();
+    let end = loop {
+        match h2::frame(response.body_mut()).await {
+            Some(Ok(data)) => got.extend_from_slice(&data),
+            end => break end,
+        }
+    };
+    assert!(matches!(end, Some(Err(_))), "over HTTP/2 the cut looks like an end");
+    assert_eq!(String::from_utf8_lossy(&got[..sent.len().min(got.len())]), String::from_utf8_lossy(&sent));
+    gateway.wait_outcome("upstream_truncated", 2.0).await;
 }
 
 #[tokio::test]

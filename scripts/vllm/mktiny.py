@@ -2,7 +2,7 @@
 
 usage: mktiny.py OUTDIR
 
-Writes OUTDIR/model (a two-layer Llama configuration, a byte-level BPE
+Writes OUTDIR/model (a small Llama configuration, a byte-level BPE
 tokenizer trained on Python's own standard library, a chat template; no
 weights, because the server is started with --load-format dummy) and
 OUTDIR/lora1, OUTDIR/lora2 (random rank-8 LoRA adapters in PEFT's format).
@@ -22,7 +22,13 @@ CHAT_TEMPLATE = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-HIDDEN, LAYERS, HEADS, KV_HEADS, HEAD_DIM, RANK = 128, 2, 4, 2, 32, 8
+HIDDEN, HEADS, KV_HEADS, HEAD_DIM, RANK = 128, 4, 2, 32, 8
+# So many that the server in front of the engine keeps up with the tokens on a
+# busy machine: with two layers a whole answer is made before it sees that its
+# client left.
+LAYERS = 12
+# Long, so that an answer can take longer than any test waits.
+MAX_TOKENS = 32768
 
 
 def tokenizer(folder):
@@ -45,7 +51,7 @@ def tokenizer(folder):
         bos_token="<|bos|>",
         eos_token="<|eos|>",
         pad_token="<|pad|>",
-        model_max_length=2048,
+        model_max_length=MAX_TOKENS,
     )
     fast.chat_template = CHAT_TEMPLATE
     fast.save_pretrained(folder)
@@ -61,7 +67,7 @@ def model(folder, vocabulary):
         num_attention_heads=HEADS,
         num_key_value_heads=KV_HEADS,
         head_dim=HEAD_DIM,
-        max_position_embeddings=2048,
+        max_position_embeddings=MAX_TOKENS,
         bos_token_id=1,
         eos_token_id=2,
         pad_token_id=0,

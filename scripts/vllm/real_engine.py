@@ -27,7 +27,9 @@ from support import MESSAGES, MODEL, URL, wait_until
 import openai
 
 RUN_DIR = os.environ["RUN_DIR"]
-LONG = 900
+# Tokens of an answer that is to be cancelled, and of one that is to end whole
+# while others break.
+LONG, WHOLE = 12000, 2000
 CANCELS_OF_EACH_KIND = 10
 # How long after a signal a request may still be lost: the engine's port goes
 # away within about 0.3 s, and what it had taken by then cannot be sent again.
@@ -146,7 +148,7 @@ class Traffic:
                 for chunk in client.chat.completions.create(
                     model=MODEL,
                     messages=MESSAGES,
-                    max_tokens=LONG,
+                    max_tokens=WHOLE,
                     stream=True,
                     stream_options={"include_usage": True},
                     extra_body={"ignore_eos": True},
@@ -160,7 +162,7 @@ class Traffic:
             return
         if reason == "abort":
             self.streams.append(("error", "finish_reason abort"))
-        elif reason == "length" and tokens == LONG:
+        elif reason == "length" and tokens == WHOLE:
             self.streams.append(("whole", ""))
         else:
             self.streams.append(("silently short", f"finish_reason {reason}, {tokens} tokens"))
@@ -168,7 +170,7 @@ class Traffic:
     def join(self):
         self.stop.set()
         for thread in self.threads + self.long:
-            thread.join(90)
+            thread.join(150)
 
 
 class Loss(unittest.TestCase):
@@ -187,7 +189,7 @@ class Loss(unittest.TestCase):
         signalled = time.monotonic()
         os.killpg(group, number)
         for thread in traffic.long:
-            thread.join(90)
+            thread.join(150)
         time.sleep(2)
         traffic.join()
         try:

@@ -3,6 +3,7 @@
 import os
 import re
 import time
+import urllib.error
 import urllib.request
 
 URL = os.environ.get("FOREBAY_TEST_URL", "").rstrip("/")
@@ -18,7 +19,8 @@ WAIT_LIMIT = 20.0
 
 def scrape(base, name):
     """The sum of every series of one metric on a Prometheus page; 0 if none."""
-    with urllib.request.urlopen(base + "/metrics", timeout=10) as answer:
+    # A busy engine may take its time over this page.
+    with urllib.request.urlopen(base + "/metrics", timeout=60) as answer:
         page = answer.read().decode()
     series = re.compile(r"^" + re.escape(name) + r"(?:\{[^\n]*\})? ([^ \n]+)", re.M)
     return sum(float(value) for value in series.findall(page))
@@ -30,13 +32,15 @@ def inflight():
 
 
 def engines(name):
-    """The sum of one metric over the engines that answer."""
+    """The sum of one metric over the engines that are up."""
     total = 0.0
     for base in ENGINES:
         try:
             total += scrape(base, name)
-        except OSError:
-            continue
+        except urllib.error.URLError as error:
+            # One that was ended on purpose; silence is not the same.
+            if not isinstance(error.reason, (ConnectionRefusedError, ConnectionResetError)):
+                raise
     return total
 
 

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::time::Duration;
 
-use forebay_net::client::{Client, ClientError, ClientOptions};
+use forebay_net::client::{Client, ClientError, ClientOptions, get_h2c};
 
 /// Why a probe did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,8 @@ pub trait Probe: Send + Sync + 'static {
     fn probe(&self, url: &str, timeout: Duration) -> impl Future<Output = Result<(), ProbeFailure>> + Send;
 }
 
-/// `GET`, and any whole 2xx answer is healthy.
+/// `GET`, and any whole 2xx answer is healthy. A URL that begins with `h2c://`
+/// is asked in HTTP/2 with prior knowledge, any other in HTTP/1.1.
 ///
 /// Every probe opens a connection of its own: what a proxy needs to know is
 /// whether the endpoint takes new connections, which a kept one hides.
@@ -61,7 +62,11 @@ impl Default for HttpProbe {
 
 impl Probe for HttpProbe {
     async fn probe(&self, url: &str, timeout: Duration) -> Result<(), ProbeFailure> {
-        match self.client.get(url, timeout, MAX_BODY).await {
+        let answer = match url.strip_prefix("h2c://") {
+            Some(rest) => get_h2c(&format!("http://{rest}"), timeout, MAX_BODY).await,
+            None => self.client.get(url, timeout, MAX_BODY).await,
+        };
+        match answer {
             Ok((status, _, _)) if status.is_success() => Ok(()),
             Ok((status, _, _)) => Err(ProbeFailure::Unhealthy(format!("status {status}"))),
             Err(ClientError::BodyTooLong { .. }) => Ok(()),

@@ -35,6 +35,11 @@ use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
+#[path = "client_h2c.rs"]
+mod h2c;
+
+pub use h2c::get_h2c;
+
 #[cfg(test)]
 #[path = "client_tests.rs"]
 mod tests;

@@ -21,6 +21,9 @@ use crate::proxy::{DrainPhase, Proxy};
 
 /// How long what a refused client still sends is read away.
 const LINGER: Duration = Duration::from_secs(5);
+/// The same for a connection that is not let in, and how much is read of it.
+const TURN_AWAY_LINGER: Duration = Duration::from_millis(500);
+const TURN_AWAY_BYTES: u64 = 64 << 10;
 /// A silent HTTP/2 client is asked for a sign of life this often.
 const HTTP2_PING: Duration = Duration::from_secs(30);
 /// Answer bytes that an HTTP/2 stream may hold for a client that does not read.
@@ -66,7 +69,7 @@ pub(crate) async fn serve(proxy: Arc<Proxy>, worker: usize, stream: TcpStream, h
         Ok(Ok(Preface::Http2)) => false,
         _ => return,
     };
-    let front = Front { worker, proxy, watch: watch.clone(), http1 };
+    let front = Front { worker, proxy: Arc::clone(&proxy), watch: watch.clone(), http1 };
     // Boxed, so that what a request needs until its answer begins is not kept by
     // the connection while the answer streams.
     let service = service_fn(move |request| Box::pin(handle(front.clone(), request)));
@@ -78,7 +81,7 @@ pub(crate) async fn serve(proxy: Arc<Proxy>, worker: usize, stream: TcpStream, h
             .max_header_size(limits.header_bytes)
             .max_headers(256);
         let connection = pin!(builder.serve_connection(io, service));
-        drive(connection, &watch, &limits, phase, http1).await;
+        drive(&proxy, connection, &watch, &limits, phase, http1).await;
     } else {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder
@@ -90,7 +93,7 @@ pub(crate) async fn serve(proxy: Arc<Proxy>, worker: usize, stream: TcpStream, h
             .initial_connection_window_size(8 << 20)
             .keep_alive_interval(HTTP2_PING);
         let connection = pin!(builder.serve_connection(io, service));
-        drive(connection, &watch, &limits, phase, http1).await;
+        drive(&proxy, connection, &watch, &limits, phase, http1).await;
     }
     let _ = timeout(LINGER, watch.linger(limits.body)).await;
 }
@@ -128,6 +131,7 @@ where
 /// Runs a connection until it ends by itself, its client is gone, it is idle
 /// for too long, or the drain closes it.
 async fn drive<C: Connection>(
+    proxy: &Proxy,
     mut connection: Pin<&mut C>,
     watch: &Watch,
     limits: &Limits,
@@ -137,16 +141,22 @@ async fn drive<C: Connection>(
     let mut deadline = Deadline { sleep: None };
     loop {
         let step = std::future::poll_fn(|cx| {
-            // An error of the connection says no more than that it is over:
-            // each request it carried has been settled by being dropped.
-            if connection.as_mut().poll(cx).is_ready() || watch.poll_gone(cx).is_ready() {
-                return Poll::Ready(());
+            if let Poll::Ready(result) = connection.as_mut().poll(cx) {
+                return Poll::Ready(result.err());
             }
-            deadline.poll(cx, watch.deadline(limits.header_read, limits.client_idle))
+            if watch.poll_gone(cx).is_ready() {
+                return Poll::Ready(None);
+            }
+            deadline.poll(cx, watch.deadline(limits.header_read, limits.client_idle)).map(|()| None)
         });
         tokio::select! {
             biased;
-            () = step => return,
+            error = step => {
+                if let Some(error) = error {
+                    count_refused_head(proxy, &error);
+                }
+                return;
+            }
             changed = phase.changed() => {
                 if changed.is_err() {
                     return;
@@ -160,6 +170,21 @@ async fn drive<C: Connection>(
             }
         }
     }
+}
+
+/// hyper answers a head that it cannot read, or that is too large, by itself;
+/// it is counted here. Any other error says no more than that the connection is
+/// over: each request it carried has been settled by being dropped.
+fn count_refused_head(proxy: &Proxy, error: &hyper::Error) {
+    let (code, reject) = if error.is_parse_too_large() {
+        (431, forebay_metrics::Reject::HeadersTooLarge)
+    } else if error.is_parse() {
+        (400, forebay_metrics::Reject::BadRequest)
+    } else {
+        return;
+    };
+    proxy.metrics().rejected(reject);
+    proxy.unrouted().request(code, forebay_metrics::OutcomeLabel::ClientError, Duration::ZERO);
 }
 
 /// A timer that is set once and moved only when it would fire too late, or has
@@ -191,7 +216,23 @@ impl Deadline {
 
 /// One connection too many: says so and closes.
 async fn turn_away(stream: TcpStream) {
-    const ANSWER: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\ncontent-length: 153\r\n\r\n{\"error\":{\"message\":\"The gateway is at its limit of connections. Try again later.\",\"type\":\"service_unavailable_error\",\"param\":null,\"code\":\"gateway_at_limit\"}}";
+    let body = forebay_wire::error::openai(
+        "The gateway is at its limit of connections. Try again later.",
+        "service_unavailable_error",
+        None,
+        Some("gateway_at_limit"),
+    );
+    let mut answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    )
+    .into_bytes();
+    answer.extend_from_slice(&body);
     // One try: a socket that was just opened has room for it.
-    let _ = stream.try_write(ANSWER);
+    let _ = stream.try_write(&answer);
+    // The request must be read away, or closing resets the connection under the answer.
+    let (_io, watch) = ClientIo::new(stream, false);
+    watch.set_linger();
+    let _ = timeout(TURN_AWAY_LINGER, watch.linger(TURN_AWAY_BYTES)).await;
 }

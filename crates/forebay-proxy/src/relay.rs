@@ -32,6 +32,8 @@ pub(crate) struct Relay {
     /// What is left, where it is known and unedited.
     exact: Option<u64>,
     failed: Option<RelayError>,
+    /// The client's side had its chance to write what came before the failure.
+    flushed: bool,
 }
 
 impl Relay {
@@ -45,6 +47,7 @@ impl Relay {
             timer,
             settle,
             failed: None,
+            flushed: false,
         }
     }
 
@@ -113,6 +116,13 @@ impl Relay {
                 return Poll::Ready(Some(Ok(data)));
             }
             if let Some(error) = self.failed.take() {
+                // hyper drops what it has not written yet when a body fails. It
+                // flushes when a body is pending: so pending once, and be asked again.
+                if !std::mem::replace(&mut self.flushed, true) {
+                    self.failed = Some(error);
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 return Poll::Ready(Some(Err(error)));
             }
             if self.body.is_none() {

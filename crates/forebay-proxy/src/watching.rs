@@ -1,5 +1,7 @@
 //! Watching an answer as it passes, without being able to harm it.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use forebay_core::Usage;
 use forebay_wire::body::Api;
@@ -7,7 +9,8 @@ use forebay_wire::sse::{Dialect, Watcher, looks_like_sse};
 use forebay_wire::usage::usage_from_json;
 use http::{HeaderMap, header};
 
-/// The largest JSON answer whose usage is read; larger ones pass unread.
+/// Bytes of a JSON answer that are kept for its usage. Of a larger one the end
+/// is kept, where engines put it.
 const MAX_JSON: usize = 1 << 20;
 
 /// What is made of an answer's bytes.
@@ -15,7 +18,7 @@ pub(crate) enum Watching {
     /// An event stream.
     Events(Box<Watcher>),
     /// A JSON answer, kept by reference until its end.
-    Json { parts: Vec<Bytes>, len: usize },
+    Json { parts: VecDeque<Bytes>, len: usize },
     /// Something else, or something encoded: passes unseen.
     Blind,
 }
@@ -41,7 +44,7 @@ impl Watching {
         if looks_like_sse(content_type) {
             Watching::Events(Box::new(Watcher::new(Dialect::of(api))))
         } else if content_type.trim_start().to_ascii_lowercase().starts_with("application/json") {
-            Watching::Json { parts: Vec::new(), len: 0 }
+            Watching::Json { parts: VecDeque::new(), len: 0 }
         } else {
             Watching::Blind
         }
@@ -53,10 +56,12 @@ impl Watching {
             Watching::Events(watcher) => watcher.feed(data),
             Watching::Json { parts, len } => {
                 *len += data.len();
-                if *len > MAX_JSON {
-                    *self = Watching::Blind;
-                } else {
-                    parts.push(data.clone());
+                parts.push_back(data.clone());
+                while let Some(first) = parts.front()
+                    && *len - first.len() >= MAX_JSON
+                {
+                    *len -= first.len();
+                    parts.pop_front();
                 }
             }
             Watching::Blind => {}
@@ -93,7 +98,7 @@ impl Watching {
                 Seen { usage: watcher.usage().or(estimate), error: watcher.error() }
             }
             Watching::Json { parts, .. } if whole => {
-                let usage = match parts.as_slice() {
+                let usage = match parts.make_contiguous() {
                     [only] => usage_from_json(only),
                     many => usage_from_json(&many.concat()),
                 };

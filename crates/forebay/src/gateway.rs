@@ -211,7 +211,11 @@ fn join_endpoints(
             if let Some(key) = live.join(id, facts, state, Arc::new(member))
                 && pool.health.enabled
             {
-                let url = endpoint.url.to_string();
+                // An endpoint that speaks only HTTP/2 must be asked in it.
+                let url = match pool.protocol {
+                    Protocol::H2c => endpoint.url.to_string().replacen("http://", "h2c://", 1),
+                    Protocol::Http1 => endpoint.url.to_string(),
+                };
                 targets.entry(key).or_insert(Target { id: key, url, health: pool.health.clone() });
             }
         }

@@ -13,10 +13,10 @@ use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::error::{AnswerError, SendError, SendErrorKind};
+use super::socket::SharedSocket;
 use super::{Answer, Kind, RequestBody, Upstream, answer};
 
 /// The largest answer head that is read.
@@ -25,7 +25,9 @@ const MAX_HEAD: usize = 64 << 10;
 /// A connection and its driver, polled together.
 struct Wire {
     sender: SendRequest<RequestBody>,
-    connection: Connection<TokioIo<TcpStream>, RequestBody>,
+    connection: Connection<TokioIo<SharedSocket>, RequestBody>,
+    /// The connection's own socket, to look at past the runtime's idea of it.
+    socket: SharedSocket,
     /// The driver has ended; it must not be polled again.
     over: bool,
     /// Not the upstream itself: its idle list owns wires.
@@ -65,6 +67,11 @@ impl Idle {
         if now.saturating_duration_since(self.since) >= limit {
             return false;
         }
+        // The runtime hears of a close only when it next waits for events; an
+        // engine that closes after each answer is faster than that.
+        if !self.wire.socket.is_quiet() {
+            return false;
+        }
         self.wire.drive(&mut Context::from_waker(Waker::noop()));
         !self.wire.over && self.wire.sender.is_ready()
     }
@@ -92,13 +99,15 @@ pub(super) async fn send(
 
 async fn open(upstream: &Arc<Upstream>) -> Result<Box<Wire>, (SendErrorKind, String)> {
     let stream = upstream.dial().await?;
+    let socket = SharedSocket::new(stream);
     let (sender, connection) = http1::Builder::new()
+        .read_buf_exact_size(Some(2048))
         .max_header_size(MAX_HEAD)
-        .handshake(TokioIo::new(stream))
+        .handshake(TokioIo::new(socket.clone()))
         .await
         .map_err(|error| (SendErrorKind::Connect, error.to_string()))?;
     upstream.metrics.connections_open().inc();
-    Ok(Box::new(Wire { sender, connection, over: false, metrics: upstream.metrics.clone() }))
+    Ok(Box::new(Wire { sender, connection, socket, over: false, metrics: upstream.metrics.clone() }))
 }
 
 async fn exchange(

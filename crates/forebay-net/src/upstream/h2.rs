@@ -24,6 +24,10 @@ const STREAM_WINDOW: u32 = 256 << 10;
 const CONNECTION_WINDOW: u32 = 1 << 30;
 /// Streams on a connection before another connection is opened beside it.
 const BUSY: usize = 32;
+/// How often a request that no engine looked at takes another stream.
+const MAX_ATTEMPTS: u32 = 8;
+/// Streams opened before the engine has said how many it takes.
+const FIRST_STREAMS: usize = 8;
 /// A silent connection is asked for a sign of life this often.
 const PING_EVERY: Duration = Duration::from_secs(20);
 
@@ -79,6 +83,8 @@ pub(super) async fn send(
     // was not sent comes back and takes another.
     let mut attempts = 0;
     loop {
+        // Only references to the body: kept for a stream that is refused.
+        let copy = request.clone();
         let mut shared = match connections.choose(max) {
             Some(shared) => shared,
             None => {
@@ -96,7 +102,7 @@ pub(super) async fn send(
             }
         };
         let stream = Stream::on(&shared);
-        if shared.sender.ready().await.is_err() && attempts < 3 {
+        if shared.sender.ready().await.is_err() && attempts < MAX_ATTEMPTS {
             attempts += 1;
             continue;
         }
@@ -106,21 +112,40 @@ pub(super) async fn send(
                     Kind::H2(Body { incoming, _stream: stream, ended: false })
                 }));
             }
-            Err(mut error) => match error.take_message() {
-                Some(back) if attempts < 3 => {
-                    attempts += 1;
-                    request = back;
+            Err(mut error) => {
+                let back = error.take_message().or_else(|| unprocessed(error.error()).then_some(copy));
+                match back {
+                    Some(back) if attempts < MAX_ATTEMPTS => {
+                        attempts += 1;
+                        request = back;
+                    }
+                    back => return Err(SendError::from_hyper(error.error(), back)),
                 }
-                back => return Err(SendError::from_hyper(error.error(), back)),
-            },
+            }
         }
     }
+}
+
+/// True when the engine said that it did not look at the request: the stream
+/// was refused, or came after its goodbye (RFC 9113 §8.7).
+fn unprocessed(error: &hyper::Error) -> bool {
+    use std::error::Error;
+    let mut source = error.source();
+    while let Some(cause) = source {
+        if let Some(h2) = cause.downcast_ref::<h2::Error>() {
+            return h2.reason() == Some(h2::Reason::REFUSED_STREAM)
+                || (h2.is_go_away() && h2.is_remote() && h2.reason() == Some(h2::Reason::NO_ERROR));
+        }
+        source = cause.source();
+    }
+    false
 }
 
 async fn open(upstream: &Arc<Upstream>) -> Result<Shared, (SendErrorKind, String)> {
     let stream = upstream.dial().await?;
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
+        .initial_max_send_streams(FIRST_STREAMS)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .keep_alive_interval(PING_EVERY)

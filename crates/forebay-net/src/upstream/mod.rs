@@ -10,6 +10,7 @@ mod dial;
 mod error;
 mod h1;
 mod h2;
+mod socket;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};

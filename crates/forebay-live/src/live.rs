@@ -215,7 +215,10 @@ impl<M> Live<M> {
         let (gate, submitted) = self.submit(&facts);
         match submitted {
             Submitted::Go(decision, member) => Ok(Ticket::new(Arc::clone(self), gate, decision, member)),
-            Submitted::Wait(id, woken) => Waiting::new(Arc::clone(self), gate, id, woken).wait().await,
+            // Boxed: waiting is rare, and its timer need not be in every request.
+            Submitted::Wait(id, woken) => {
+                Box::pin(Waiting::new(Arc::clone(self), gate, id, woken).wait()).await
+            }
             Submitted::Refuse(refusal) => Err(refusal),
         }
     }

@@ -70,9 +70,7 @@ pub(crate) async fn serve(proxy: Arc<Proxy>, worker: usize, stream: TcpStream, h
         _ => return,
     };
     let front = Front { worker, proxy: Arc::clone(&proxy), watch: watch.clone(), http1 };
-    // Boxed, so that what a request needs until its answer begins is not kept by
-    // the connection while the answer streams.
-    let service = service_fn(move |request| Box::pin(handle(front.clone(), request)));
+    let service = service_fn(move |request| handle(front.clone(), request));
     if http1 {
         let mut builder = http1::Builder::new();
         builder

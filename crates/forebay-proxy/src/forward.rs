@@ -11,7 +11,7 @@ use forebay_metrics::{OutcomeLabel, Retry};
 use forebay_net::upstream::{Answer, RequestBody, SendError, SendErrorKind};
 use forebay_wire::body::Api;
 use forebay_wire::sse::{ModelEditor, rewrite_model_json};
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, Version, header};
+use http::{HeaderValue, Request, StatusCode, Uri, Version, header};
 
 use crate::endpoint::Endpoint;
 use crate::problem::Problem;
@@ -26,14 +26,13 @@ const MAX_EDITED: usize = 16 << 20;
 
 /// A request ready to be sent to any endpoint of its pool.
 pub(crate) struct Outgoing {
-    pub(crate) method: Method,
+    /// As the client sent it, without hop-by-hop fields and without a host; the
+    /// target and the host are set for each endpoint. None while it is sent.
+    pub(crate) request: Option<Box<Request<RequestBody>>>,
     /// Path and query as the client sent them.
     pub(crate) path: String,
-    /// Without hop-by-hop fields and without a host.
-    pub(crate) headers: HeaderMap,
     /// The client's host, where the pool wants it kept.
     pub(crate) host: Option<HeaderValue>,
-    pub(crate) body: Bytes,
     pub(crate) api: Api,
     pub(crate) stream: bool,
 }
@@ -48,15 +47,15 @@ pub(crate) struct Incoming {
 /// Sends the request, to another endpoint too if nothing of it could be sent.
 pub(crate) async fn forward(
     worker: usize,
-    outgoing: Outgoing,
-    mut settle: Settle,
+    mut outgoing: Outgoing,
+    mut settle: Box<Settle>,
     route: &Route,
 ) -> Result<Incoming, Problem> {
     let timeouts = &route.pool.timeouts;
     let first = if outgoing.stream { timeouts.first_byte } else { timeouts.answer };
     let mut timer = Timer::start(settle.started, timeouts, first);
     let api = outgoing.api;
-    let answer = match send(worker, outgoing, &mut settle, route, &mut timer).await {
+    let answer = match send(worker, &mut outgoing, &mut settle, route, &mut timer).await {
         Ok(answer) => answer,
         Err(problem) => return Err(problem),
     };
@@ -113,12 +112,11 @@ fn lost(relay: &mut Relay, stopped: &Stopped) -> Problem {
 
 async fn send(
     worker: usize,
-    outgoing: Outgoing,
+    outgoing: &mut Outgoing,
     settle: &mut Settle,
     route: &Route,
     timer: &mut Timer,
 ) -> Result<Answer, Problem> {
-    let mut outgoing = outgoing;
     let mut retries = 0;
     loop {
         let Some(endpoint) = settle.endpoint().cloned() else {
@@ -129,8 +127,8 @@ async fn send(
                 "The request was already settled.",
             ));
         };
-        let request = request_for(&endpoint, &mut outgoing);
         let error = {
+            let request = request_for(&endpoint, outgoing);
             let mut sending = pin!(endpoint.upstream.send(worker, request));
             let result = std::future::poll_fn(|cx| match sending.as_mut().poll(cx) {
                 Poll::Ready(result) => Poll::Ready(Ok(result)),
@@ -157,7 +155,7 @@ async fn send(
         // Only what was not sent may be sent again.
         let again = match request {
             Some(request) if retries < route.pool.connect_retries => {
-                outgoing.take_back(*request);
+                outgoing.request = Some(request);
                 settle.ticket().is_some_and(|ticket| ticket.repick(why).is_ok())
             }
             _ => false,
@@ -214,46 +212,29 @@ fn fail(settle: &mut Settle, failure: Failure, label: OutcomeLabel, message: &st
 }
 
 /// The request as this endpoint is to get it.
-fn request_for(endpoint: &Endpoint, outgoing: &mut Outgoing) -> Request<RequestBody> {
-    let mut request = Request::new(RequestBody::new(std::mem::take(&mut outgoing.body)));
-    *request.method_mut() = outgoing.method.clone();
-    *request.headers_mut() = std::mem::take(&mut outgoing.headers);
+fn request_for(endpoint: &Endpoint, outgoing: &mut Outgoing) -> Box<Request<RequestBody>> {
+    let mut request = outgoing.request.take().unwrap_or_default();
     let path = &outgoing.path;
-    let host = outgoing.host.as_ref().or(endpoint.host.as_ref());
     let target = if endpoint.upstream.is_h2c() {
         *request.version_mut() = Version::HTTP_2;
-        let authority =
-            outgoing.host.as_ref().and_then(|host| host.to_str().ok()).unwrap_or(&endpoint.authority);
-        format!("http://{authority}{}{path}", endpoint.path_prefix)
+        request.headers_mut().remove(header::HOST);
+        let host = outgoing.host.as_ref().and_then(|host| host.to_str().ok());
+        let authority = host.unwrap_or(&endpoint.authority);
+        Uri::try_from(format!("http://{authority}{}{path}", endpoint.path_prefix))
     } else {
-        if let Some(host) = host {
+        *request.version_mut() = Version::HTTP_11;
+        if let Some(host) = outgoing.host.as_ref().or(endpoint.host.as_ref()) {
             request.headers_mut().insert(header::HOST, host.clone());
         }
-        if endpoint.path_prefix.is_empty() { path.clone() } else { format!("{}{path}", endpoint.path_prefix) }
+        if endpoint.path_prefix.is_empty() {
+            Uri::try_from(path.as_str())
+        } else {
+            Uri::try_from(format!("{}{path}", endpoint.path_prefix))
+        }
     };
-    // Both parts were parts of valid targets, so that the whole is one.
-    if let Ok(uri) = Uri::try_from(target) {
-        *request.uri_mut() = uri;
+    // Its parts were parts of valid targets, so that the whole is one.
+    if let Ok(target) = target {
+        *request.uri_mut() = target;
     }
     request
-}
-
-impl Outgoing {
-    /// Takes an unsent request apart again.
-    fn take_back(&mut self, request: Request<RequestBody>) {
-        let (parts, body) = request.into_parts();
-        self.headers = parts.headers;
-        self.headers.remove(header::HOST);
-        self.body = whole(body);
-    }
-}
-
-/// The bytes of a body that was not read from; a `Full` gives them in one piece.
-fn whole(mut body: RequestBody) -> Bytes {
-    use http_body::Body;
-    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-    match std::pin::Pin::new(&mut body).poll_frame(&mut cx) {
-        Poll::Ready(Some(Ok(frame))) => frame.into_data().unwrap_or_default(),
-        _ => Bytes::new(),
-    }
 }

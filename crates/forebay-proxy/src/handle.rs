@@ -1,10 +1,13 @@
 //! One request, from its head to the head of its answer.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use forebay_net::Watch;
+use forebay_net::upstream::RequestBody;
 use forebay_wire::body::{Api, Scan, scan_json, scan_multipart, splice_model};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response, header};
@@ -48,17 +51,28 @@ impl From<Problem> for Stop {
     }
 }
 
-/// Answers one request.
-pub(crate) async fn handle(front: Front, request: Request<Incoming>) -> Result<Response<Reply>, ClientGone> {
+/// Answers one request. The head is boxed before anything waits, and the work
+/// is boxed as a whole: what a request needs is freed when its answer begins,
+/// not kept by the connection while it streams, and nothing large is copied
+/// from one stage to the next.
+pub(crate) fn handle(
+    front: Front,
+    request: Request<Incoming>,
+) -> Pin<Box<impl Future<Output = Result<Response<Reply>, ClientGone>>>> {
+    let (parts, body) = request.into_parts();
+    Box::pin(work(front, Box::new(parts), body))
+}
+
+async fn work(front: Front, parts: Box<Parts>, body: Incoming) -> Result<Response<Reply>, ClientGone> {
     let started = Instant::now();
     let mut busy = Busy::begin(front.watch.clone(), front.http1);
     let draw = front.proxy.ids.draw();
-    let request_id = ids::header_value(request.headers().get("x-request-id"), draw);
-    let anthropic = is_anthropic(request.uri().path());
+    let request_id = ids::header_value(parts.headers.get("x-request-id"), draw);
+    let anthropic = is_anthropic(parts.uri.path());
     // A length that came after a transfer coding is dropped by the parser
     // unseen; whoever sent both may mean another end of this message than we do.
-    let unsure = front.http1 && request.headers().contains_key(header::TRANSFER_ENCODING);
-    let outcome = answer(&front, request, &mut busy, &request_id, draw, started).await;
+    let unsure = front.http1 && parts.headers.contains_key(header::TRANSFER_ENCODING);
+    let outcome = answer(&front, parts, body, &mut busy, &request_id, draw, started).await;
     let mut response = match outcome {
         Ok(Answered::Relay(response)) => response.map(|relay| Reply::relay(relay, busy)),
         Ok(Answered::Whole(response)) => {
@@ -89,14 +103,14 @@ enum Answered {
 
 async fn answer(
     front: &Front,
-    request: Request<Incoming>,
+    mut parts: Box<Parts>,
+    body: Incoming,
     busy: &mut Busy,
     request_id: &HeaderValue,
     draw: u64,
     started: Instant,
 ) -> Result<Answered, Stop> {
     let proxy = &front.proxy;
-    let (parts, body) = request.into_parts();
     if front.http1 {
         headers::check_http1(&parts).map_err(bad_head)?;
     }
@@ -137,8 +151,9 @@ async fn answer(
         proxy.metrics().decision(took);
         route.metrics.queue_wait(Duration::ZERO);
     }
-    let settle = Settle::new(Arc::clone(proxy), Arc::clone(&route), request_id.clone(), ticket, started);
-    let outgoing = outgoing(parts, read.bytes, &scan, api, &route, request_id);
+    let settle =
+        Box::new(Settle::new(Arc::clone(proxy), Arc::clone(&route), request_id.clone(), ticket, started));
+    let outgoing = outgoing(&mut parts, read.bytes, &scan, api, &route, request_id);
     let queued = started.elapsed();
     // A failure from here on has been counted by its settlement.
     let incoming = forward(front.worker, outgoing, settle, &route).await.map_err(|mut problem| {
@@ -185,7 +200,7 @@ fn scan(api: Api, parts: &Parts, body: &[u8]) -> Result<Scan, Problem> {
 }
 
 fn outgoing(
-    mut parts: Parts,
+    parts: &mut Parts,
     body: Bytes,
     scan: &Scan,
     api: Api,
@@ -201,18 +216,14 @@ fn outgoing(
         Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
         None => parts.headers.get(header::HOST).cloned(),
     });
-    headers::prepare_request(&mut parts.headers, request_id, true);
-    parts.headers.remove(header::HOST);
+    let mut headers = std::mem::take(&mut parts.headers);
+    headers::prepare_request(&mut headers, request_id, true);
+    headers.remove(header::HOST);
+    let mut request = Box::new(Request::new(RequestBody::new(body)));
+    *request.method_mut() = Method::POST;
+    *request.headers_mut() = headers;
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    Outgoing {
-        method: Method::POST,
-        path,
-        headers: parts.headers,
-        host: host.flatten(),
-        body,
-        api,
-        stream: scan.stream,
-    }
+    Outgoing { request: Some(request), path, host: host.flatten(), api, stream: scan.stream }
 }
 
 fn bad_head(bad: BadHead) -> Problem {

@@ -28,7 +28,7 @@ pub(crate) struct Relay {
     watching: Watching,
     editor: Option<ModelEditor>,
     timer: Timer,
-    settle: Settle,
+    settle: Box<Settle>,
     /// What is left, where it is known and unedited.
     exact: Option<u64>,
     failed: Option<RelayError>,
@@ -37,7 +37,7 @@ pub(crate) struct Relay {
 }
 
 impl Relay {
-    pub(crate) fn new(body: AnswerBody, watching: Watching, timer: Timer, settle: Settle) -> Relay {
+    pub(crate) fn new(body: AnswerBody, watching: Watching, timer: Timer, settle: Box<Settle>) -> Relay {
         Relay {
             exact: body.exact_length(),
             body: Some(body),

@@ -80,19 +80,20 @@ impl Idle {
 pub(super) async fn send(
     upstream: &Arc<Upstream>,
     worker: usize,
-    mut request: Request<RequestBody>,
+    mut request: Box<Request<RequestBody>>,
 ) -> Result<Answer, SendError> {
     // A reused connection may close under our hands; each such loss uses one
     // up, and a fresh connection that cannot take the request is an error.
     while let Some(idle) = upstream.take_idle(worker) {
         match exchange(upstream, idle.wire, worker, request).await {
-            Err(SendError { kind: SendErrorKind::Unsent, request: Some(back), .. }) => request = *back,
+            Err(SendError { kind: SendErrorKind::Unsent, request: Some(back), .. }) => request = back,
             result => return result,
         }
     }
-    let wire = match open(upstream).await {
+    // Boxed: dialling is rare, and its state need not be in every request's.
+    let wire = match Box::pin(open(upstream)).await {
         Ok(wire) => wire,
-        Err((kind, message)) => return Err(SendError::new(kind, message, Some(request))),
+        Err((kind, message)) => return Err(SendError::new(kind, message, Some(*request))),
     };
     exchange(upstream, wire, worker, request).await
 }
@@ -101,7 +102,6 @@ async fn open(upstream: &Arc<Upstream>) -> Result<Box<Wire>, (SendErrorKind, Str
     let stream = upstream.dial().await?;
     let socket = SharedSocket::new(stream);
     let (sender, connection) = http1::Builder::new()
-        .read_buf_exact_size(Some(2048))
         .max_header_size(MAX_HEAD)
         .handshake(TokioIo::new(socket.clone()))
         .await
@@ -114,9 +114,9 @@ async fn exchange(
     upstream: &Arc<Upstream>,
     mut wire: Box<Wire>,
     worker: usize,
-    request: Request<RequestBody>,
+    request: Box<Request<RequestBody>>,
 ) -> Result<Answer, SendError> {
-    let mut response = pin!(wire.sender.try_send_request(request));
+    let mut response = pin!(wire.sender.try_send_request(*request));
     let result = std::future::poll_fn(|cx| {
         wire.drive(cx);
         match response.as_mut().poll(cx) {

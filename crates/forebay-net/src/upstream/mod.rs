@@ -139,10 +139,11 @@ impl Upstream {
     pub async fn send(
         self: &Arc<Self>,
         worker: usize,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
     ) -> Result<Answer, SendError> {
         if self.options.h2c {
-            h2::send(self, worker, request).await
+            // Boxed: it is larger, and the usual request must not carry it along.
+            Box::pin(h2::send(self, worker, *request)).await
         } else {
             h1::send(self, worker, request).await
         }

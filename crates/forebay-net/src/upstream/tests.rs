@@ -29,8 +29,9 @@ async fn listener() -> (TcpListener, u16) {
     (listener, port)
 }
 
-fn request() -> Request<RequestBody> {
-    Request::post("/v1/x").header("host", "h").body(Full::new(Bytes::from_static(b"hello"))).unwrap()
+fn request() -> Box<Request<RequestBody>> {
+    let request = Request::post("/v1/x").header("host", "h");
+    Box::new(request.body(Full::new(Bytes::from_static(b"hello"))).unwrap())
 }
 
 /// Reads one request, whose body is `hello`.

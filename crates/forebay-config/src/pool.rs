@@ -38,7 +38,7 @@ pub struct Pool {
     /// `consistent_hash` only: how far above the mean one endpoint may be loaded
     /// before its keys go to the next; at least 1.
     pub hash_balance_factor: f64,
-    /// `h2c` only: connections held to each endpoint; at least 1.
+    /// `h2c` only: connections that each worker holds to each endpoint; at least 1.
     pub h2_connections: u32,
     /// Connections being established to one endpoint at once; at least 1.
     pub max_dials: u32,

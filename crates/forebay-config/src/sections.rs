@@ -44,7 +44,7 @@ pub struct Limits {
     pub header_read: Duration,
     /// Without a byte of a request's body; then 408.
     pub body_stall: Duration,
-    /// Client connections of this process; above it, new ones wait to be accepted.
+    /// Client connections of this process; above it, new ones get 503 and are closed.
     pub connections: u32,
     /// Requests inside this process at once; above it, 503. 0 means no limit.
     pub in_flight: u32,

@@ -57,9 +57,13 @@ pub(crate) struct Cell<M> {
     pub(crate) gate: Gate,
     waiters: BTreeMap<TicketId, oneshot::Sender<Woken<M>>>,
     decisions: DecisionRing,
-    /// By slot; what the shell keeps of each endpoint, and its pools.
-    members: Vec<Option<(EndpointId, Arc<M>, Vec<PoolId>)>>,
+    /// By slot.
+    members: Vec<Option<Known<M>>>,
 }
+
+/// An endpoint as its shell knows it: which holder of its slot it is, what the
+/// shell keeps of it, and its pools.
+type Known<M> = (EndpointId, Arc<M>, Vec<PoolId>);
 
 impl<M> Cell<M> {
     fn member(&self, id: EndpointId) -> Option<&Arc<M>> {

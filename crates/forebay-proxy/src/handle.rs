@@ -41,13 +41,13 @@ pub(crate) struct ClientGone;
 
 /// Where a request stands when it fails.
 enum Stop {
-    Problem(Problem, Option<Arc<Route>>),
+    Problem(Box<Problem>, Option<Arc<Route>>),
     Gone,
 }
 
 impl From<Problem> for Stop {
     fn from(problem: Problem) -> Stop {
-        Stop::Problem(problem, None)
+        Stop::Problem(Box::new(problem), None)
     }
 }
 
@@ -140,7 +140,7 @@ async fn answer(
         return Err(unknown_model(proxy, &scan.model).into());
     };
     let route = Arc::clone(route);
-    let on_route = |problem| Stop::Problem(problem, Some(Arc::clone(&route)));
+    let on_route = |problem| Stop::Problem(Box::new(problem), Some(Arc::clone(&route)));
     let facts = facts::of(&scan, &route, &parts.headers, settings.trust_control_headers);
     let asked = Instant::now();
     let ticket = proxy.live().admit(facts).await.map_err(|r| on_route(Problem::refusal(r, &scan.model)))?;
@@ -158,7 +158,7 @@ async fn answer(
     // A failure from here on has been counted by its settlement.
     let incoming = forward(front.worker, outgoing, settle, &route).await.map_err(|mut problem| {
         problem.reject = None;
-        Stop::Problem(problem, None)
+        Stop::from(problem)
     })?;
     // The body can be sent no more.
     drop(read.memory);

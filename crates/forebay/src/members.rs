@@ -31,11 +31,10 @@ impl Membership for Members {
 
     fn set_state(&self, id: EndpointKey, state: EndpointState) {
         self.live.set_state(id, state);
-        if let Some(endpoint) = self.endpoints.get(&id) {
-            if let Some(label) = EndpointStateLabel::from_word(state.as_str()) {
-                endpoint.upstream().metrics().state(label);
-            }
-            tracing::info!(endpoint = endpoint.name, state = state.as_str(), "endpoint");
+        if let Some(endpoint) = self.endpoints.get(&id)
+            && let Some(label) = EndpointStateLabel::from_word(state.as_str())
+        {
+            endpoint.upstream().metrics().state(label);
         }
     }
 

@@ -62,7 +62,7 @@ pub(crate) struct RawPool {
     #[schemars(extend("default" = 1.25))]
     pub(crate) hash_balance_factor: Field<AtLeastOne>,
 
-    /// For `protocol: h2c`: connections held to each endpoint.
+    /// For `protocol: h2c`: connections that each worker holds to each endpoint.
     #[schemars(extend("default" = 4))]
     pub(crate) h2_connections: Field<Int<1, 64>>,
 

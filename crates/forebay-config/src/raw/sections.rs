@@ -114,7 +114,7 @@ pub(crate) struct RawLimits {
     #[schemars(extend("default" = "30s"))]
     pub(crate) body_stall: Field<Span<100, HOUR>>,
 
-    /// Connections of clients to this process. Above it, new ones wait in the kernel's queue.
+    /// Connections of clients to this process. Above it, new ones get 503 and are closed.
     #[schemars(extend("default" = 65_536))]
     pub(crate) connections: Field<Int<1, 1_048_576>>,
 

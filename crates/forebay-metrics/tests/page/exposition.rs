@@ -50,8 +50,7 @@ fn every_definition_is_rendered_with_its_type_and_its_labels() {
 fn values_are_what_was_recorded() {
     let full = full();
     full.route.request(200, OutcomeLabel::Ok, Duration::from_millis(500));
-    full.endpoint.load(1, 1);
-    full.endpoint.load(0, 1);
+    full.endpoint.load(1, 2);
     let text = full.metrics.render();
     for (series, expected) in [
         (r#"forebay_requests_total{pool="chat",model="tide-7b",code="200",outcome="finished"}"#, 2.0),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use socket2::SockRef;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 
 /// A TCP stream behind a reference; reading and writing need no more.
@@ -16,6 +16,14 @@ pub(super) struct SharedSocket(Arc<TcpStream>);
 impl SharedSocket {
     pub(super) fn new(stream: TcpStream) -> SharedSocket {
         SharedSocket(Arc::new(stream))
+    }
+
+    /// A read that did not fill its buffer has emptied the socket: the runtime is
+    /// told so, which saves a second read that finds nothing. (tokio's own
+    /// stream does the same. What comes later brings a new event.)
+    fn drained(&self) {
+        let _ =
+            self.0.try_io(Interest::READABLE, || -> io::Result<()> { Err(io::ErrorKind::WouldBlock.into()) });
     }
 
     /// True when the peer has neither closed nor sent anything: what an idle
@@ -34,8 +42,14 @@ impl AsyncRead for SharedSocket {
         loop {
             ready!(self.0.poll_read_ready(cx))?;
             match self.0.try_read_buf(buf) {
+                Ok(read) => {
+                    if read > 0 && buf.remaining() > 0 {
+                        self.drained();
+                    }
+                    return Poll::Ready(Ok(()));
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                result => return Poll::Ready(result.map(|_| ())),
+                Err(error) => return Poll::Ready(Err(error)),
             }
         }
     }

@@ -16,6 +16,7 @@ mod common;
 mod compression;
 mod connections;
 mod drain;
+mod engine_stops;
 mod framing;
 mod http2;
 mod ipv6;

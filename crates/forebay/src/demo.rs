@@ -38,6 +38,7 @@ pub(crate) fn run(args: DemoArgs) -> Result<ExitCode, Failure> {
         level: forebay_config::LogLevel::Warn,
         ..forebay_config::Log::default()
     });
+    crate::files::raise_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -20,6 +20,7 @@ pub(crate) fn profile(name: &str) -> Result<&'static Profile, Failure> {
 /// Runs a simulated model server until it is told to end.
 pub(crate) fn run(args: EngineArgs) -> Result<ExitCode, Failure> {
     logging::start(&forebay_config::Log::default());
+    crate::files::raise_limit();
     if !(args.time_scale.is_finite() && args.time_scale > 0.0) {
         return Err(Failure::Usage(format!("--time-scale: {} is not a number above 0", args.time_scale)));
     }

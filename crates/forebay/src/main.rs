@@ -10,6 +10,7 @@ mod check;
 mod cli;
 mod demo;
 mod engine;
+mod files;
 mod gateway;
 mod listening;
 mod logging;

@@ -14,6 +14,7 @@ use crate::signals::Signals;
 /// Sends a trace and sums up.
 pub(crate) fn run(args: ReplayArgs) -> Result<ExitCode, Failure> {
     logging::start(&forebay_config::Log::default());
+    crate::files::raise_limit();
     let json = args.json;
     let options = ReplayOptions {
         limit: args.limit,

@@ -12,6 +12,7 @@ use crate::{listening, logging};
 pub(crate) fn run(options: &ConfigArgs) -> Result<ExitCode, Failure> {
     let config = load(&options.config)?;
     logging::start(&config.log);
+    crate::files::raise_limit();
     for lint in forebay_config::warnings(&config) {
         tracing::warn!("{lint}");
     }

@@ -10,7 +10,9 @@ mod process;
 mod routes;
 mod server;
 
-pub use model::{BodyEdit, EndpointStatus, PoolReadiness, PoolStatus, Readiness, RequestTotals, Status};
+pub use model::{
+    BodyEdit, DecisionView, EndpointStatus, PoolReadiness, PoolStatus, Readiness, RequestTotals, Status,
+};
 pub use process::process_stats;
 pub use server::serve;
 
@@ -28,4 +30,6 @@ pub trait StatusSource: Send + Sync + 'static {
 
     /// All metrics in the Prometheus text format, version 0.0.4.
     fn metrics(&self) -> String;
+    /// The newest decisions, newest first, at most `last`.
+    fn decisions(&self, last: usize) -> Vec<DecisionView>;
 }

@@ -53,6 +53,27 @@ pub struct PoolStatus {
     pub endpoints: Vec<EndpointStatus>,
 }
 
+/// Why one request went where it went; an element of `GET /api/v1/decisions`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DecisionView {
+    /// Seconds since the decision.
+    pub age_seconds: f64,
+    /// The pool that was asked.
+    pub pool: String,
+    /// URL of the picked endpoint; empty when it has left since.
+    pub endpoint: String,
+    /// The policy that chose.
+    pub policy: String,
+    /// How many endpoints were eligible.
+    pub candidates: u32,
+    /// What the policy minimised, at the picked endpoint, in the policy's own unit.
+    pub score: f64,
+    /// Requests in flight there before this one.
+    pub in_flight: u32,
+    /// The same in one line.
+    pub reason: String,
+}
+
 /// One endpoint of one pool; also an element of `GET /api/v1/endpoints`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EndpointStatus {

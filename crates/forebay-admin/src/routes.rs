@@ -11,7 +11,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
-use crate::model::EndpointStatus;
+use crate::model::{DecisionView, EndpointStatus};
 use crate::{StatusSource, page};
 
 type Source = State<Arc<dyn StatusSource>>;
@@ -27,6 +27,7 @@ pub(crate) fn router(source: Arc<dyn StatusSource>) -> Router {
         .route("/metrics", get(metrics))
         .route("/api/v1/status", get(status))
         .route("/api/v1/endpoints", get(endpoints))
+        .route("/api/v1/decisions", get(decisions))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(source)
@@ -89,13 +90,40 @@ async fn endpoints(State(source): Source) -> impl IntoResponse {
     (FRESH, Json(EndpointList { endpoints }))
 }
 
+#[derive(Deserialize)]
+struct DecisionQuery {
+    last: Option<usize>,
+}
+
+#[derive(Serialize)]
+struct DecisionList {
+    decisions: Vec<DecisionView>,
+}
+
+/// How many decisions are shown when the query does not say.
+const DECISIONS_SHOWN: usize = 50;
+
+async fn decisions(
+    State(source): Source,
+    query: Result<Query<DecisionQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(DecisionQuery { last }) = query.map_err(|rejection| ApiError {
+        status: StatusCode::BAD_REQUEST,
+        code: "invalid_query",
+        param: Some("last"),
+        message: format!("the query must be ?last=N: {}", rejection.body_text()),
+    })?;
+    let decisions = source.decisions(last.unwrap_or(DECISIONS_SHOWN));
+    Ok((FRESH, Json(DecisionList { decisions })).into_response())
+}
+
 async fn unknown_path(uri: Uri) -> ApiError {
     ApiError {
         status: StatusCode::NOT_FOUND,
         code: "unknown_path",
         param: None,
         message: format!(
-            "there is no {} here; try /, /healthz, /readyz, /metrics, /api/v1/status or /api/v1/endpoints",
+            "there is no {} here; try /, /healthz, /readyz, /metrics, /api/v1/status, /api/v1/endpoints or /api/v1/decisions",
             uri.path()
         ),
     }

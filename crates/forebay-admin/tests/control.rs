@@ -83,6 +83,17 @@ impl StatusSource for Fake {
         }
     }
 
+    fn decisions(&self, last: usize) -> Vec<forebay_admin::DecisionView> {
+        vec![
+            forebay_admin::DecisionView {
+                pool: "chat".to_owned(),
+                reason: "only one".to_owned(),
+                ..Default::default()
+            };
+            last.min(3)
+        ]
+    }
+
     fn metrics(&self) -> String {
         self.metrics.lock().expect("no panic").clone()
     }
@@ -210,6 +221,17 @@ async fn metrics_are_passed_on_as_prometheus_text() {
     let answer = admin.get("/metrics").await;
     assert_eq!((answer.status, answer.body.as_str()), (200, "# TYPE a gauge\na 1\n"));
     assert!(answer.header("content-type").expect("a type").starts_with("text/plain; version=0.0.4"));
+}
+
+#[tokio::test]
+async fn decisions_are_listed_as_many_as_asked_for() {
+    let admin = admin().await;
+    for (query, count) in [("", 3), ("?last=2", 2), ("?last=0", 0)] {
+        let list = admin.get(&format!("/api/v1/decisions{query}")).await.json();
+        assert_eq!(list["decisions"].as_array().map(Vec::len), Some(count), "{query}");
+    }
+    let bad = admin.get("/api/v1/decisions?last=many").await;
+    assert_eq!((bad.status, &bad.json()["error"]["param"]), (400, &Value::from("last")));
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@ use forebay_gate::Decision;
 /// One decision and when it was made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DecisionRecord {
+    /// Which Gate made it.
+    pub gate: u32,
     /// When, on the program's clock.
     pub at: Time,
     /// What was decided and why.
@@ -26,12 +28,12 @@ impl DecisionRing {
         DecisionRing { records: VecDeque::with_capacity(capacity), capacity }
     }
 
-    pub(crate) fn push(&mut self, at: Time, decision: Decision) {
+    pub(crate) fn push(&mut self, at: Time, gate: u32, decision: Decision) {
         if self.records.len() >= self.capacity {
             self.records.pop_front();
         }
         if self.capacity > 0 {
-            self.records.push_back(DecisionRecord { at, decision });
+            self.records.push_back(DecisionRecord { gate, at, decision });
         }
     }
 

@@ -54,6 +54,8 @@ pub struct PoolView {
 pub(crate) type Woken<M> = Result<(Decision, Arc<M>), Refusal>;
 
 pub(crate) struct Cell<M> {
+    /// Its place among the Gates.
+    number: u32,
     pub(crate) gate: Gate,
     waiters: BTreeMap<TicketId, oneshot::Sender<Woken<M>>>,
     decisions: DecisionRing,
@@ -71,6 +73,10 @@ impl<M> Cell<M> {
             (known, member, _) if *known == id => Some(member),
             _ => None,
         }
+    }
+
+    fn record(&mut self, now: Time, decision: Decision) {
+        self.decisions.push(now, self.number, decision);
     }
 
     /// Applies an event and wakes whom it concerns.
@@ -98,7 +104,7 @@ impl<M> Cell<M> {
                     _ => false,
                 };
                 if told {
-                    self.decisions.push(now, decision);
+                    self.decisions.push(now, self.number, decision);
                 } else {
                     gone.push(decision.ticket);
                 }
@@ -140,6 +146,7 @@ impl<M> Live<M> {
         let seed = seed.unwrap_or_else(random_seed);
         let cell = |i| {
             Mutex::new(Cell {
+                number: i as u32,
                 gate: Gate::new(seed.wrapping_add(i as u64)),
                 waiters: BTreeMap::new(),
                 decisions: DecisionRing::new(DECISIONS_KEPT),
@@ -241,7 +248,7 @@ impl<M> Live<M> {
         let submitted = match cell.gate.submit(now, facts) {
             Verdict::Go(decision) => match cell.member(decision.endpoint).map(Arc::clone) {
                 Some(member) => {
-                    cell.decisions.push(now, decision);
+                    cell.record(now, decision);
                     Submitted::Go(decision, member)
                 }
                 None => {
@@ -270,7 +277,7 @@ impl<M> Live<M> {
         match cell.gate.repick(now, ticket, why) {
             Verdict::Go(decision) => {
                 let member = cell.member(decision.endpoint).map(Arc::clone).ok_or(exhausted)?;
-                cell.decisions.push(now, decision);
+                cell.record(now, decision);
                 Ok((decision, member))
             }
             Verdict::Refuse(refusal) => Err(refusal),

@@ -1,7 +1,8 @@
 //! Prints what reading costs: `cargo run --release -p forebay-wire --example scan_bench`.
 //!
-//! Bodies are chat requests with one message of prose (no escapes) or of code
-//! (an escape every 40 bytes); events are those of a real chat stream.
+//! Bodies are chat requests with one message of prose (no escapes), of prose in
+//! lines (an escape about every 90 bytes) or of code (an escape every 40 bytes);
+//! events are those of a real chat stream.
 
 use std::{hint::black_box, time::Duration};
 
@@ -46,6 +47,22 @@ fn body(text: &str) -> Vec<u8> {
         .into_bytes()
 }
 
+/// Prose with an escape after every 60 to 120 bytes, not in any rhythm that a
+/// branch predictor could learn.
+fn lines(sentence: &str, size: usize) -> String {
+    let letters = sentence.as_bytes();
+    let (mut text, mut seed) = (String::with_capacity(size + 128), 88_172_645_463_325_252u64);
+    while text.len() < size {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let len = 60 + (seed >> 32) as usize % 59;
+        text.extend((0..len).map(|i| char::from(letters[(i + len) % letters.len()])));
+        text.push_str(["\\n", "\\n\\n", "\\\"", "\\t"][(seed >> 16) as usize % 4]);
+    }
+    text
+}
+
 fn report(what: &str, bytes: usize, ns: f64) {
     println!("{what:<34} {bytes:>8} bytes {ns:>12.1} ns {:>8.2} GB/s", bytes as f64 / ns);
 }
@@ -55,9 +72,17 @@ fn main() {
     let code = "    let level = gates.iter().sum(); //\\n";
     let accents = "Größe, Höhe und Fläche — gemäß Anhang; ";
     let han = "潮位在前池中升降，闸门把水分给各台水轮机。";
-    for (name, unit) in [("prose", sentence), ("code", code), ("accented", accents), ("han", han)] {
+    let repeat = |unit: &'static str| move |size: usize| unit.repeat(size / unit.len());
+    let texts: [(&str, &dyn Fn(usize) -> String); 5] = [
+        ("prose", &repeat(sentence)),
+        ("lines", &|size| lines(sentence, size)),
+        ("code", &repeat(code)),
+        ("accented", &repeat(accents)),
+        ("han", &repeat(han)),
+    ];
+    for (name, text) in texts {
         for size in [1 << 10, 32 << 10, 256 << 10] {
-            let body = body(&unit.repeat(size / unit.len()));
+            let body = body(&text(size));
             let ns = measure(|| {
                 black_box(scan_json(Api::Chat, black_box(&body)).is_ok());
             });

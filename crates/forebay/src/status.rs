@@ -1,12 +1,15 @@
 //! What the control plane shows of a running gateway.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_admin::{
-    BodyEdit, EndpointStatus, PoolReadiness, PoolStatus, Readiness, RequestTotals, Status, StatusSource,
+    BodyEdit, DecisionView, EndpointStatus, PoolReadiness, PoolStatus, Readiness, RequestTotals, Status,
+    StatusSource,
 };
 use forebay_config::Config;
 use forebay_core::PoolId;
+use forebay_live::{DecisionRecord, EndpointKey};
 use forebay_proxy::{DrainPhase, Proxy};
 
 /// Reads the state of the gateway when asked.
@@ -108,6 +111,34 @@ impl StatusSource for StatusPage {
                 })
                 .collect(),
         }
+    }
+
+    fn decisions(&self, last: usize) -> Vec<DecisionView> {
+        let live = self.proxy.live();
+        let now = live.clock().now();
+        let names: BTreeMap<EndpointKey, String> =
+            live.endpoints().into_iter().map(|view| (view.key, view.member.name.clone())).collect();
+        let view = |record: DecisionRecord| {
+            let why = record.decision.explanation;
+            let key = EndpointKey { gate: record.gate, id: record.decision.endpoint };
+            let endpoint = names.get(&key).cloned().unwrap_or_default();
+            let pool = self.config.pools.get(why.pool.index()).map(|pool| pool.name.clone());
+            let reason = format!(
+                "{} of {} eligible endpoints: {endpoint} (score {:.4}, {} in flight)",
+                why.policy, why.candidates, why.score, why.in_flight
+            );
+            DecisionView {
+                age_seconds: now.since(record.at).as_secs_f64(),
+                pool: pool.unwrap_or_default(),
+                endpoint,
+                policy: why.policy.to_string(),
+                candidates: why.candidates,
+                score: why.score,
+                in_flight: why.in_flight,
+                reason,
+            }
+        };
+        live.decisions(last).into_iter().map(view).collect()
     }
 
     fn metrics(&self) -> String {

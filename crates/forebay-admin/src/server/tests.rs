@@ -18,6 +18,10 @@ impl StatusSource for Heavy {
         Readiness::default()
     }
 
+    fn decisions(&self, _last: usize) -> Vec<crate::DecisionView> {
+        Vec::new()
+    }
+
     fn metrics(&self) -> String {
         "x".repeat(64 << 20)
     }

@@ -32,7 +32,7 @@ pub struct EndpointView<M> {
     /// Its key.
     pub key: EndpointKey,
     /// The pools it is in.
-    pub pools: Vec<PoolId>,
+    pub pools: Arc<[PoolId]>,
     /// Its load and state.
     pub load: EndpointLoad,
     /// What the shell keeps of it.
@@ -65,7 +65,7 @@ pub(crate) struct Cell<M> {
 
 /// An endpoint as its shell knows it: which holder of its slot it is, what the
 /// shell keeps of it, and its pools.
-type Known<M> = (EndpointId, Arc<M>, Vec<PoolId>);
+type Known<M> = (EndpointId, Arc<M>, Arc<[PoolId]>);
 
 impl<M> Cell<M> {
     fn member(&self, id: EndpointId) -> Option<&Arc<M>> {
@@ -199,11 +199,11 @@ impl<M> Live<M> {
         match &mut cell.members[id.index()] {
             Some((known, _, pools)) if *known == id => {
                 if !pools.contains(&pool) {
-                    pools.push(pool);
+                    *pools = pools.iter().copied().chain([pool]).collect();
                 }
             }
             other => {
-                *other = Some((id, member, vec![pool]));
+                *other = Some((id, member, Arc::from([pool])));
                 cell.apply(now, Event::State(id, state));
             }
         }
@@ -332,7 +332,7 @@ impl<M> Live<M> {
                 if let Some(load) = cell.gate.load(*id) {
                     views.push(EndpointView {
                         key: EndpointKey { gate: gate as u32, id: *id },
-                        pools: pools.clone(),
+                        pools: Arc::clone(pools),
                         load,
                         member: Arc::clone(member),
                     });
@@ -340,6 +340,14 @@ impl<M> Live<M> {
             }
         }
         views
+    }
+
+    /// What the shell keeps of every endpoint.
+    pub fn members(&self) -> Vec<Arc<M>> {
+        let members = |cell: &Mutex<Cell<M>>| {
+            cell.lock().members.iter().flatten().map(|(_, member, _)| Arc::clone(member)).collect::<Vec<_>>()
+        };
+        self.gates.iter().flat_map(members).collect()
     }
 
     /// The newest decisions over all Gates, newest first.

@@ -71,8 +71,8 @@ async fn sweep(proxy: Arc<Proxy>, worker: usize) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        for endpoint in proxy.live().endpoints() {
-            endpoint.member.upstream().sweep(worker);
+        for endpoint in proxy.live().members() {
+            endpoint.upstream().sweep(worker);
         }
     }
 }

@@ -47,20 +47,34 @@ fn body(text: &str) -> Vec<u8> {
         .into_bytes()
 }
 
-/// Prose with an escape after every 60 to 120 bytes, not in any rhythm that a
-/// branch predictor could learn.
-fn lines(sentence: &str, size: usize) -> String {
+/// Prose with an escape after every 60 to 120 bytes, each `seed` a text of its
+/// own; with `marks` also dashes and escaped letters, as people write.
+fn lines(sentence: &str, size: usize, mut seed: u64, marks: bool) -> String {
     let letters = sentence.as_bytes();
-    let (mut text, mut seed) = (String::with_capacity(size + 128), 88_172_645_463_325_252u64);
+    let ends: &[&str] =
+        if marks { &["\\n\\n", "\\\"", "caf\\u00e9 — "] } else { &["\\n", "\\n\\n", "\\\"", "\\t"] };
+    let mut text = String::with_capacity(size + 128);
     while text.len() < size {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        let len = 60 + (seed >> 32) as usize % 59;
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let len = 60 + (seed >> 33) as usize % 59;
         text.extend((0..len).map(|i| char::from(letters[(i + len) % letters.len()])));
-        text.push_str(["\\n", "\\n\\n", "\\\"", "\\t"][(seed >> 16) as usize % 4]);
+        text.push_str(ends[(seed >> 50) as usize % ends.len()]);
     }
     text
+}
+
+/// Writes a text of about so many bytes, from a seed.
+type Writer = dyn Fn(usize, u64) -> String;
+
+/// Scans bodies in turn, so that no branch predictor can know one by heart.
+fn scan(name: &str, bodies: &[Vec<u8>]) {
+    let mut turn = bodies.iter().cycle();
+    let ns = measure(|| {
+        if let Some(body) = turn.next() {
+            black_box(scan_json(Api::Chat, black_box(body)).is_ok());
+        }
+    });
+    report(&format!("scan {name}"), bodies[0].len(), ns);
 }
 
 fn report(what: &str, bytes: usize, ns: f64) {
@@ -72,23 +86,22 @@ fn main() {
     let code = "    let level = gates.iter().sum(); //\\n";
     let accents = "Größe, Höhe und Fläche — gemäß Anhang; ";
     let han = "潮位在前池中升降，闸门把水分给各台水轮机。";
-    let repeat = |unit: &'static str| move |size: usize| unit.repeat(size / unit.len());
-    let texts: [(&str, &dyn Fn(usize) -> String); 5] = [
-        ("prose", &repeat(sentence)),
-        ("lines", &|size| lines(sentence, size)),
-        ("code", &repeat(code)),
-        ("accented", &repeat(accents)),
-        ("han", &repeat(han)),
+    let texts: [(&str, &Writer); 6] = [
+        ("prose", &|size, _| sentence.repeat(size / sentence.len())),
+        ("lines", &|size, seed| lines(sentence, size, seed, false)),
+        ("lines and marks", &|size, seed| lines(sentence, size, seed, true)),
+        ("code", &|size, _| code.repeat(size / code.len())),
+        ("accented", &|size, _| accents.repeat(size / accents.len())),
+        ("han", &|size, _| han.repeat(size / han.len())),
     ];
     for (name, text) in texts {
         for size in [1 << 10, 32 << 10, 256 << 10] {
-            let body = body(&text(size));
-            let ns = measure(|| {
-                black_box(scan_json(Api::Chat, black_box(&body)).is_ok());
-            });
-            report(&format!("scan {name}"), body.len(), ns);
+            let bodies: Vec<Vec<u8>> = (0..16).map(|seed| body(&text(size, seed))).collect();
+            scan(name, &bodies);
         }
     }
+    let names = br#"{"model":"tide-7b","stream":true,"temperature":0.7,"top_p":1,"user":"u-17","stop":["\n"],"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello!"},{"role":"user","content":"How deep is the forebay?"}]}"#;
+    scan("short strings", &[names.to_vec()]);
     let ids: Vec<String> = (0..32_000).map(|i| (i * 7919 % 128_000).to_string()).collect();
     let body = format!(r#"{{"model":"m","prompt":[{}]}}"#, ids.join(",")).into_bytes();
     report(

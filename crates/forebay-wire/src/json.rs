@@ -5,6 +5,7 @@
 
 mod bytes;
 mod escape;
+mod extent;
 mod number;
 mod pull;
 mod string;

@@ -1,12 +1,14 @@
 //! Finding the bytes that matter inside a JSON string, many at a time.
 
 const LOW: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = 0x8080_8080_8080_8080;
-const BLOCK: usize = 32;
+pub(super) const HIGH: u64 = 0x8080_8080_8080_8080;
+
+/// How many bytes are looked at together: one bit each fills a word.
+pub(super) const BLOCK: usize = 64;
 
 /// High bit of every byte that is `"`, `\` or below 0x20. Only the lowest set
 /// bit is exact: a borrow can set bits above a true hit, never below.
-fn special_bits(word: u64) -> u64 {
+pub(super) fn special_bits(word: u64) -> u64 {
     let quote = word ^ (LOW * b'"' as u64);
     let slash = word ^ (LOW * b'\\' as u64);
     let hit = (quote.wrapping_sub(LOW) & !quote)
@@ -15,88 +17,59 @@ fn special_bits(word: u64) -> u64 {
     hit & HIGH
 }
 
-/// Offset of the first `"`, `\` or control byte at or after `from`, or the
-/// length of `buf`. Sets `non_ascii` when a byte above 0x7F may have been
-/// passed; it may look a little beyond the result.
-#[inline]
-pub(super) fn find_special(buf: &[u8], from: usize, non_ascii: &mut bool) -> usize {
-    let mut pos = from;
-    let mut high = 0u64;
-    let mut rest = buf.get(from..).unwrap_or_default();
-    // Short strings and text full of escapes end within the first words; the
-    // wide loop below pays off only after that.
-    for _ in 0..2 {
-        let Some((head, tail)) = rest.split_first_chunk::<8>() else { break };
-        let word = u64::from_le_bytes(*head);
-        high |= word;
-        let bits = special_bits(word);
-        if bits != 0 {
-            *non_ascii |= high & HIGH != 0;
-            return pos + (bits.trailing_zeros() / 8) as usize;
-        }
-        (rest, pos) = (tail, pos + 8);
+/// 0xFF for every byte that is `"`, `\` or below 0x20, 0 for the others.
+///
+/// Written, as all of this file, so that the compiler turns it into vector
+/// instructions without intrinsics, and so without unsafe code.
+#[inline(always)]
+pub(super) fn special_bytes(block: &[u8; BLOCK]) -> [u8; BLOCK] {
+    block.map(|b| {
+        // The quote is the one byte that this puts right behind the controls.
+        let special = ((b ^ 0x02) <= 0x20) | (b == b'\\');
+        0u8.wrapping_sub(u8::from(special))
+    })
+}
+
+/// One bit for each of [`special_bytes`], the first byte's lowest.
+#[inline(always)]
+pub(super) fn mask(bytes: &[u8; BLOCK]) -> u64 {
+    let mut bits = [0u8; BLOCK];
+    for (nth, (bit, byte)) in bits.iter_mut().zip(bytes).enumerate() {
+        *bit = byte & (1 << (nth % 8));
     }
-    while let Some((block, tail)) = rest.split_first_chunk::<BLOCK>() {
-        // Written so that the compiler turns it into vector compares.
-        let (mut special, mut bits) = (0u8, 0u8);
-        for &b in block {
-            special |= u8::from(b == b'"') | u8::from(b == b'\\') | u8::from(b < 0x20);
-            bits |= b;
-        }
-        high |= u64::from(bits & 0x80);
-        if special != 0 {
-            break;
-        }
-        (rest, pos) = (tail, pos + BLOCK);
+    let mut mask = 0;
+    for (nth, eight) in bits.as_chunks::<8>().0.iter().enumerate() {
+        // All different bits: their sum is their union, and a sum of eight
+        // bytes is one instruction (`psadbw` on x86-64).
+        let byte = eight.iter().fold(0u8, |sum, bit| sum.wrapping_add(*bit));
+        mask |= u64::from(byte) << (8 * nth);
     }
-    while let Some((head, tail)) = rest.split_first_chunk::<8>() {
-        let word = u64::from_le_bytes(*head);
-        high |= word;
-        let bits = special_bits(word);
-        if bits != 0 {
-            *non_ascii |= high & HIGH != 0;
-            return pos + (bits.trailing_zeros() / 8) as usize;
-        }
-        (rest, pos) = (tail, pos + 8);
-    }
-    for &b in rest {
-        if b == b'"' || b == b'\\' || b < 0x20 {
-            break;
-        }
-        high |= u64::from(b & 0x80);
-        pos += 1;
-    }
-    *non_ascii |= high & HIGH != 0;
-    pos
+    mask
+}
+
+/// All bytes of the block in one, each at its place modulo 8.
+#[inline(always)]
+pub(super) fn union(block: &[u8; BLOCK]) -> u64 {
+    block.as_chunks::<8>().0.iter().fold(0, |all, word| all | u64::from_le_bytes(*word))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::find_special;
+    use super::*;
 
     #[test]
-    fn every_special_byte_is_found_at_every_offset() {
-        for special in [b'"', b'\\', 0, 0x0a, 0x1f] {
-            for len in 0..100 {
-                for at in 0..len {
-                    let mut text = vec![b'a'; len];
-                    text[at] = special;
-                    assert_eq!(find_special(&text, 0, &mut false), at);
-                    assert_eq!(find_special(&text, at + 1, &mut false), len);
-                }
+    fn every_byte_is_told_apart_at_every_place() {
+        for byte in 0..=255 {
+            let special = byte == b'"' || byte == b'\\' || byte < 0x20;
+            for at in 0..BLOCK {
+                let mut block = [b'a'; BLOCK];
+                block[at] = byte;
+                assert_eq!(mask(&special_bytes(&block)), u64::from(special) << at, "{byte:#x} at {at}");
+                assert_eq!(union(&block) & HIGH != 0, byte > 0x7f, "{byte:#x} at {at}");
             }
-        }
-    }
-
-    #[test]
-    fn other_bytes_are_passed_and_non_ascii_is_told() {
-        for byte in (0x20..=0xff).filter(|b| ![b'"', b'\\'].contains(b)) {
-            for len in [1, 7, 8, 15, 16, 17, 40, 70] {
-                let text = vec![byte; len];
-                let mut non_ascii = false;
-                assert_eq!(find_special(&text, 0, &mut non_ascii), len, "{byte:#x}");
-                assert_eq!(non_ascii, byte >= 0x80, "{byte:#x} x {len}");
-            }
+            let bits = special_bits(u64::from_le_bytes([b'a', b'a', byte, byte, b'a', b'"', b'a', b'a']));
+            assert_eq!(bits.trailing_zeros() / 8, if special { 2 } else { 5 }, "{byte:#x}");
+            assert_eq!(mask(&special_bytes(&[byte; BLOCK])), if special { u64::MAX } else { 0 });
         }
     }
 }

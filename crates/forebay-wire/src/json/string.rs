@@ -1,6 +1,7 @@
 //! JSON strings: checking, comparing and decoding.
 
-use super::{JsonError, bytes::find_special};
+use super::JsonError;
+use super::extent::{Extent, hex4, long, short};
 
 /// Where a checked string lies in its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,26 +19,14 @@ impl Str {
     #[inline]
     pub(super) fn lex(buf: &[u8], quote: usize) -> Result<Str, JsonError> {
         let start = quote + 1;
-        let (mut pos, mut escape_cost, mut non_ascii) = (start, 0, false);
-        loop {
-            pos = find_special(buf, pos, &mut non_ascii);
-            match buf.get(pos) {
-                Some(b'"') => break,
-                Some(b'\\') => {
-                    let (raw, decoded) = escape_len(buf, pos)?;
-                    pos += raw;
-                    escape_cost += raw - decoded;
-                }
-                Some(_) => {
-                    return Err(JsonError { at: pos, what: "an unescaped control character in a string" });
-                }
-                None => return Err(JsonError { at: buf.len(), what: "the end inside a string" }),
-            }
-        }
-        if non_ascii && let Err(e) = std::str::from_utf8(&buf[start..pos]) {
+        let Extent { end, escape_cost, non_ascii } = match short(buf, start) {
+            Some(extent) => extent,
+            None => long(buf, start)?,
+        };
+        if non_ascii && let Err(e) = simdutf8::compat::from_utf8(&buf[start..end]) {
             return Err(JsonError { at: start + e.valid_up_to(), what: "a byte that is not UTF-8" });
         }
-        Ok(Str { start, end: pos, escape_cost })
+        Ok(Str { start, end, escape_cost })
     }
 
     /// Bytes of the decoded text (a surrogate half counts as two).
@@ -137,28 +126,6 @@ impl Str {
             Err(e) => String::from_utf8_lossy(e.as_bytes()).into_owned(),
         }
     }
-}
-
-/// Checks the escape at `at`; returns its length as written and decoded.
-fn escape_len(buf: &[u8], at: usize) -> Result<(usize, usize), JsonError> {
-    match buf.get(at + 1) {
-        Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => Ok((2, 1)),
-        Some(b'u') => match buf.get(at + 2..at + 6).and_then(hex4) {
-            Some(0..=0x7f) => Ok((6, 1)),
-            Some(0x80..=0x7ff | 0xd800..=0xdfff) => Ok((6, 2)),
-            Some(_) => Ok((6, 3)),
-            None => Err(JsonError { at, what: "a \\u escape without four hexadecimal digits" }),
-        },
-        _ => Err(JsonError { at, what: "an escape that JSON does not have" }),
-    }
-}
-
-fn hex4(digits: &[u8]) -> Option<u32> {
-    let mut value = 0;
-    for &d in digits {
-        value = value * 16 + char::from(d).to_digit(16)?;
-    }
-    (digits.len() == 4).then_some(value)
 }
 
 /// Decodes the checked escape that `text` starts with; returns its length as

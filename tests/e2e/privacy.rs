@@ -8,10 +8,10 @@ use forebay_tests::client::{self, Client};
 use forebay_tests::config::Config;
 use forebay_tests::exposition;
 use forebay_tests::gateway::Gateway;
-use forebay_tests::http1;
 use forebay_tests::socket::RefusingPort;
+use forebay_tests::{http1, wait};
 
-use crate::common::through;
+use crate::common::{through, through_with};
 
 const MARKER: &str = "ZEBRA-PROMPT";
 const KEY: &str = "sk-user-7QXfW2mK9pLr4TzN";
@@ -155,5 +155,23 @@ async fn flood(addr: std::net::SocketAddr, from: usize, count: usize, names: &[&
         if response.head.get("connection").is_some_and(|v| v.eq_ignore_ascii_case("close")) {
             client = Client::connect(addr).await;
         }
+    }
+}
+
+/// Whoever is asked about a request id must find it, also when the gateway
+/// refused the request itself.
+#[tokio::test]
+async fn every_request_has_a_log_line_when_they_are_asked_for() {
+    let (_backend, gateway) = through_with("log: {access: true}", polite).await;
+    for (id, target, body) in [
+        ("id-fine", CHAT, OK_JSON),
+        ("id-model", CHAT, br#"{"model":"nope","messages":[]}"#.as_slice()),
+        ("id-json", CHAT, b"{".as_slice()),
+        ("id-path", "/chat/completions", OK_JSON),
+    ] {
+        let fields = [("host", "g"), ("content-type", "application/json"), ("x-request-id", id)];
+        let mut client = gateway.connect().await;
+        client.exchange(&http1::request("POST", target, &fields, body)).await;
+        wait::until("the log line", || gateway.logs().contains(id).then_some(())).await;
     }
 }

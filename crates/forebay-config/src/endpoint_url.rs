@@ -177,6 +177,11 @@ fn parse_prefix(path: &str) -> Result<String, UrlError> {
     if prefix.ends_with("/v1") {
         return Err(UrlError("ends in /v1, which the gateway adds itself; leave it out"));
     }
+    if prefix.split('/').any(|segment| segment == "v1") {
+        return Err(UrlError(
+            "has /v1 in its path, which the gateway adds itself; leave it and what follows out",
+        ));
+    }
     Ok(prefix.to_owned())
 }
 

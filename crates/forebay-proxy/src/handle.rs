@@ -158,6 +158,7 @@ async fn answer(
     // A failure from here on has been counted by its settlement.
     let incoming = forward(front.worker, outgoing, settle, &route).await.map_err(|mut problem| {
         problem.reject = None;
+        problem.settled = true;
         Stop::from(problem)
     })?;
     // The body can be sent no more.
@@ -301,11 +302,18 @@ fn refused(front: &Front, problem: &Problem, route: Option<&Route>, id: &HeaderV
         let counted = route.map_or(front.proxy.unrouted(), |route| &route.metrics);
         counted.request(problem.status.as_u16(), problem.outcome, took);
     }
-    tracing::debug!(
-        id = id.to_str().unwrap_or(""),
-        status = problem.status.as_u16(),
-        outcome = problem.outcome.as_str(),
-        code = problem.code.unwrap_or(""),
-        "refused"
-    );
+    let id = id.to_str().unwrap_or("");
+    let (status, outcome, code) =
+        (problem.status.as_u16(), problem.outcome.as_str(), problem.code.unwrap_or(""));
+    let (pool, model) = route.map_or(("", ""), |route| (&*route.pool.name, &*route.model));
+    let ms = (took.as_secs_f64() * 1e6).round() / 1e3;
+    // What an engine did wrong was logged when it was settled; this is about
+    // refusals of our own: ours to explain when it is our fault, else on request.
+    if problem.status.is_server_error() && problem.reject.is_some() {
+        tracing::warn!(id, pool, model, outcome, status, code, ms, "request refused");
+    } else if front.proxy.settings().access_log && !problem.settled {
+        tracing::info!(id, pool, model, outcome, status, code, ms, "request refused");
+    } else {
+        tracing::debug!(id, pool, model, outcome, status, code, ms, "request refused");
+    }
 }

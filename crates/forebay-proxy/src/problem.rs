@@ -24,6 +24,8 @@ pub(crate) struct Problem {
     pub(crate) outcome: OutcomeLabel,
     /// For `forebay_rejected_total`.
     pub(crate) reject: Option<Reject>,
+    /// The request was admitted: its settlement has counted and logged it.
+    pub(crate) settled: bool,
 }
 
 impl Problem {
@@ -39,6 +41,7 @@ impl Problem {
             close: false,
             outcome: OutcomeLabel::ClientError,
             reject: None,
+            settled: false,
         }
     }
 
@@ -53,7 +56,10 @@ impl Problem {
     }
 
     pub(crate) fn unknown_path(path: &str) -> Problem {
-        let message = format!("There is no {} here.", printable(path));
+        let mut message = format!("There is no {} here.", printable(path));
+        if let Some(meant) = crate::route::meant(path) {
+            message.push_str(&format!(" Did you mean {meant}? Then the base URL should end in /v1, once."));
+        }
         let mut problem = Problem::new(StatusCode::NOT_FOUND, "invalid_request_error", message);
         problem.code = Some("unknown_url");
         problem.outcome = OutcomeLabel::Unrouted;
@@ -118,7 +124,9 @@ impl Problem {
                 StatusCode::TOO_MANY_REQUESTS,
                 "overloaded_error",
                 "overloaded",
-                format!("All endpoints for the model \"{model}\" are busy. Try again later."),
+                format!(
+                    "The pool of the model \"{model}\" is at its limit of requests in flight. Try again later."
+                ),
                 Some(Reject::QueueFull),
             ),
             RefuseReason::QueueTimeout => (

@@ -57,6 +57,17 @@ fn models<'a>(method: &Method, path: &'a str) -> Result<Target<'a>, NoRoute> {
     }
 }
 
+/// The path that was probably meant: without the `/v1` that belongs to the base
+/// URL, or with two of them.
+pub(crate) fn meant(path: &str) -> Option<String> {
+    let candidate = match path.strip_prefix("/v1/v1/") {
+        Some(rest) => format!("/v1/{rest}"),
+        None => format!("/v1{path}"),
+    };
+    let known = [Method::POST, Method::GET].iter().any(|method| route(method, &candidate).is_ok());
+    known.then_some(candidate)
+}
+
 /// True for paths whose errors are in Anthropic's shape.
 pub(crate) fn is_anthropic(path: &str) -> bool {
     path == "/v1/messages" || path.starts_with("/v1/messages/")
@@ -65,6 +76,15 @@ pub(crate) fn is_anthropic(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_base_url_with_no_or_two_v1_is_recognised() {
+        assert_eq!(meant("/chat/completions").as_deref(), Some("/v1/chat/completions"));
+        assert_eq!(meant("/v1/v1/models").as_deref(), Some("/v1/models"));
+        for other in ["/", "/pause", "/v1/nothing", "//chat/completions"] {
+            assert_eq!(meant(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn paths_and_methods() {

@@ -176,11 +176,25 @@ impl Settle {
         let id = self.request_id.to_str().unwrap_or("");
         let (pool, model) = (&*self.route.pool.name, &*self.route.model);
         let endpoint = &*ticket.member().name;
-        let (outcome, ms) = (label.as_str(), took.as_secs_f64() * 1e3);
+        let (outcome, ms) = (label.as_str(), (took.as_secs_f64() * 1e6).round() / 1e3);
+        let (tokens, ttft_ms) =
+            (self.tokens, self.first_token.map(|at| ((at - self.started).as_secs_f64() * 1e6).round() / 1e3));
         if fault {
-            tracing::warn!(id, pool, model, endpoint, outcome, code, ms, message, "request failed");
+            tracing::warn!(
+                id,
+                pool,
+                model,
+                endpoint,
+                outcome,
+                code,
+                ms,
+                ttft_ms,
+                tokens,
+                message,
+                "request failed"
+            );
         } else {
-            tracing::info!(id, pool, model, endpoint, outcome, code, ms, "request");
+            tracing::info!(id, pool, model, endpoint, outcome, code, ms, ttft_ms, tokens, "request");
         }
     }
 }

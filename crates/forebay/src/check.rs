@@ -25,7 +25,15 @@ fn read(file: &Path) -> Result<Result<Config, Errors>, Failure> {
 
 /// Says what is wrong with a configuration, or that nothing is.
 pub(crate) fn run(options: &CheckArgs) -> Result<ExitCode, Failure> {
-    let result = read(&options.config)?;
+    let result = match read(&options.config) {
+        Err(failure) if options.json => {
+            let file = options.config.display().to_string();
+            let error = json!({"file": file, "line": null, "column": null, "path": "", "message": failure.to_string()});
+            println!("{}", json!({"ok": false, "errors": [error], "warnings": [], "body_edits": []}));
+            return Ok(ExitCode::from(2));
+        }
+        result => result?,
+    };
     let bad = ExitCode::from(2);
     match (result, options.json) {
         (Ok(config), false) => {

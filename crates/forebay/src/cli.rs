@@ -129,7 +129,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<f64>,
     /// The gateway's policy: round_robin, weighted_round_robin, random, least_request, power_of_two, least_work or consistent_hash.
-    #[arg(long, value_name = "P", default_value_t)]
+    #[arg(long, value_name = "P", default_value_t, value_parser = policy)]
     pub(crate) policy: forebay_config::PolicyKind,
     /// Fixes the traffic and every tie.
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -177,6 +177,14 @@ pub(crate) struct ReplayArgs {
     /// Print the summary as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Reads a policy's name, or lists them.
+fn policy(name: &str) -> Result<forebay_config::PolicyKind, String> {
+    name.parse().map_err(|_| {
+        let known: Vec<&str> = forebay_config::PolicyKind::ALL.iter().map(|policy| policy.as_str()).collect();
+        format!("there is no such policy; there are {}", known.join(", "))
+    })
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -1,4 +1,6 @@
-//! SIGTERM and SIGINT mean the same: end gracefully, and at once the second time.
+//! SIGTERM and SIGINT mean the same: end gracefully, and at once the second
+//! time. SIGHUP, which a closing terminal sends, must not cut streams: it is
+//! noted and otherwise ignored.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -6,6 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 pub(crate) struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    hangup: Signal,
 }
 
 impl Signals {
@@ -14,14 +17,20 @@ impl Signals {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
         })
     }
 
     /// The next of them.
     pub(crate) async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return,
+                _ = self.interrupt.recv() => return,
+                _ = self.hangup.recv() => {
+                    tracing::info!("SIGHUP ignored: the configuration cannot be read again while running");
+                }
+            }
         }
     }
 }

@@ -55,7 +55,7 @@ impl Drop for Open {
 pub(crate) async fn serve(proxy: Arc<Proxy>, worker: usize, stream: TcpStream, half_close: bool) {
     let Some(_open) = Open::new(&proxy) else {
         proxy.metrics().rejected(forebay_metrics::Reject::ConnectionLimit);
-        turn_away(stream).await;
+        Box::pin(turn_away(stream)).await;
         return;
     };
     // Tokens must leave at once. Failing to set it is no reason to refuse service.
@@ -93,8 +93,10 @@ pub(crate) async fn serve(proxy: Arc<Proxy>, worker: usize, stream: TcpStream, h
             .initial_stream_window_size(1 << 20)
             .initial_connection_window_size(8 << 20)
             .keep_alive_interval(HTTP2_PING);
-        let connection = pin!(builder.serve_connection(io, service));
-        drive(&proxy, connection, &watch, &limits, phase, http1).await;
+        // Boxed: more than twice the size of an HTTP/1 connection, whose task
+        // would have to be as large.
+        let mut connection = Box::pin(builder.serve_connection(io, service));
+        drive(&proxy, connection.as_mut(), &watch, &limits, phase, http1).await;
     }
     let _ = timeout(LINGER, watch.linger(limits.body)).await;
 }

@@ -66,14 +66,15 @@ async fn chunked_request_body_arrives_whole() {
 
 #[tokio::test]
 async fn connections_are_kept_on_both_sides() {
-    let (backend, gateway) = through(polite).await;
+    // Each worker has connections of its own.
+    let (backend, gateway) = through_with("workers: 1", polite).await;
     let mut client = gateway.connect().await;
     for n in 0..20 {
         let body = if n % 2 == 0 { OK_JSON } else { OK_SSE };
         let answer = client.exchange(&http1::post(CHAT, body)).await;
         assert_eq!((answer.status(), answer.is_complete()), (200, true));
     }
-    // And for clients that come one after another, whichever worker takes them.
+    // And for clients that come one after another.
     for _ in 0..20 {
         assert_eq!(gateway.post(CHAT, OK_JSON).await.status(), 200);
     }

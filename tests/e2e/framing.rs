@@ -11,7 +11,7 @@ use forebay_tests::config::Config;
 use forebay_tests::gateway::Gateway;
 use forebay_tests::http1::{self, Head};
 
-use crate::common::{openai_error, through};
+use crate::common::{openai_error, through, through_with};
 
 /// What must not become a request of its own.
 const SMUGGLED: &str = "GET /admin HTTP/1.1\r\nHost: g\r\n\r\n";
@@ -184,7 +184,7 @@ async fn b17_lengths_are_right_after_the_model_is_rewritten() {
 
 #[tokio::test]
 async fn b19_hop_by_hop_fields_stop_at_the_gateway() {
-    let (backend, gateway) = through(|_| {
+    let (backend, gateway) = through_with("workers: 1", |_| {
         let fields = [
             ("Content-Type", "application/json"),
             ("Connection", "x-hop"),

@@ -18,6 +18,7 @@ mod connections;
 mod drain;
 mod engine_stops;
 mod framing;
+mod hostile;
 mod http2;
 mod ipv6;
 mod limits;

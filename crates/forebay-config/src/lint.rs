@@ -54,7 +54,32 @@ pub fn warnings(config: &Config) -> Vec<Lint> {
             );
         }
     }
+    shared_endpoint_warnings(config, &mut warn);
     lints
+}
+
+/// Pools at one address share its connections, which are made as the first says.
+fn shared_endpoint_warnings(config: &Config, warn: &mut impl FnMut(String, &str)) {
+    for (index, pool) in config.pools.iter().enumerate() {
+        let differs = |other: &Pool| {
+            let shares = pool.endpoints.iter().any(|e| other.endpoints.iter().any(|o| o.name == e.name));
+            let same = other.protocol == pool.protocol
+                && other.timeouts.connect == pool.timeouts.connect
+                && other.max_dials == pool.max_dials
+                && other.h2_connections == pool.h2_connections
+                && other.health == pool.health;
+            shares && !same
+        };
+        if let Some(first) = config.pools[..index].iter().position(differs) {
+            warn(
+                format!("pools[{index}]"),
+                &format!(
+                    "shares an endpoint with pools[{first}] and differs from it in protocol, timeouts.connect, \
+                     max_dials, h2_connections or health; for the shared endpoint pools[{first}] counts"
+                ),
+            );
+        }
+    }
 }
 
 fn pool_warnings(pool: &Pool, path: &str, warn: &mut impl FnMut(String, &str)) {

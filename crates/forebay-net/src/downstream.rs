@@ -39,14 +39,30 @@ struct Inner {
     active: u32,
     /// Requests whose body is whole and whose answer is not.
     answering: u32,
+    /// The client speaks HTTP/1: bytes outside a request begin a head.
+    http1: bool,
     /// When the first byte of a request head came; none between requests.
     head_since: Option<Instant>,
+    /// Since when the client takes nothing of what is written.
+    blocked_since: Option<Instant>,
+    /// When the answer under way must be whole.
+    total: Option<Instant>,
     idle_since: Instant,
     /// Read the rest of the client's bytes away before closing.
     linger: bool,
 }
 
 impl Inner {
+    /// Notes whether the client takes what is written.
+    fn wrote(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if written.is_pending() {
+            self.blocked_since.get_or_insert_with(Instant::now);
+        } else {
+            self.blocked_since = None;
+        }
+        written
+    }
+
     /// Reads into `ahead`. `Ready(0)`: the client has ended its side.
     fn poll_read_ahead(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         let mut chunk = [std::mem::MaybeUninit::uninit(); CHUNK];
@@ -96,7 +112,10 @@ impl ClientIo {
             failed: None,
             active: 0,
             answering: 0,
+            http1: false,
             head_since: None,
+            blocked_since: None,
+            total: None,
             idle_since: Instant::now(),
             linger: false,
         }));
@@ -116,10 +135,12 @@ impl Watch {
             loop {
                 let seen = &inner.ahead[..inner.ahead.len().min(HTTP2_PREFACE.len())];
                 if !seen.is_empty() && !HTTP2_PREFACE.starts_with(seen) {
+                    inner.http1 = true;
                     inner.head_since = Some(Instant::now());
                     return Poll::Ready(Ok(Preface::Http1));
                 }
                 if seen.len() == HTTP2_PREFACE.len() {
+                    inner.head_since = None;
                     return Poll::Ready(Ok(Preface::Http2));
                 }
                 if inner.ended {
@@ -176,18 +197,30 @@ impl Watch {
         if was_answering {
             inner.answering = inner.answering.saturating_sub(1);
         }
+        inner.total = None;
         inner.idle_since = Instant::now();
     }
 
+    /// The answer under way must be whole by then, or the connection is closed.
+    pub fn set_total(&self, at: Instant) {
+        self.inner.lock().total = Some(at);
+    }
+
     /// When the connection is to be closed if nothing happens: a head must be
-    /// whole within `header_read`, an idle connection lives for `idle`. None
-    /// while a request is being worked on.
+    /// whole within `header_read`, an idle connection lives for `idle`, and so
+    /// long may a client leave its answer unread. While a request is worked on
+    /// only the last applies, and the limit of [`Watch::set_total`].
     pub fn deadline(&self, header_read: Duration, idle: Duration) -> Option<Instant> {
         let inner = self.inner.lock();
-        match inner.head_since {
-            _ if inner.active > 0 => None,
+        let unread = inner.blocked_since.map(|since| since + idle);
+        let waiting = match inner.head_since {
+            _ if inner.active > 0 => inner.total,
             Some(since) => Some(since + header_read),
             None => Some(inner.idle_since + idle),
+        };
+        match (unread, waiting) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
         }
     }
 
@@ -257,7 +290,7 @@ impl Read for ClientIo {
         };
         if read == 0 {
             inner.ended = true;
-        } else if inner.active == 0 && inner.head_since.is_none() {
+        } else if inner.http1 && inner.active == 0 && inner.head_since.is_none() {
             inner.head_since = Some(Instant::now());
         }
         Poll::Ready(Ok(()))
@@ -297,7 +330,9 @@ impl AsyncRead for Counted<'_> {
 
 impl Write for ClientIo {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner.lock().stream).poll_write(cx, buf)
+        let inner = &mut *self.inner.lock();
+        let written = Pin::new(&mut inner.stream).poll_write(cx, buf);
+        inner.wrote(written)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -318,7 +353,9 @@ impl Write for ClientIo {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.inner.lock().stream).poll_write_vectored(cx, bufs)
+        let inner = &mut *self.inner.lock();
+        let written = Pin::new(&mut inner.stream).poll_write_vectored(cx, bufs);
+        inner.wrote(written)
     }
 }
 

@@ -88,6 +88,7 @@ async fn the_preface_tells_the_protocols_apart_at_any_split() {
 #[tokio::test]
 async fn the_head_timer_starts_with_the_first_byte_and_ends_with_the_head() {
     let (mut client, mut io, watch) = pair(false).await;
+    watch.inner.lock().http1 = true;
     let (head, idle) = (Duration::from_secs(1), Duration::from_secs(100));
     assert!(watch.deadline(head, idle).unwrap() > Instant::now() + Duration::from_secs(50));
     client.write_all(b"P").await.unwrap();
@@ -101,4 +102,26 @@ async fn the_head_timer_starts_with_the_first_byte_and_ends_with_the_head() {
     watch.answer_begins();
     watch.request_ends(true);
     assert!(watch.is_idle() && !watch.in_head());
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_of_its_answer_has_a_deadline() {
+    let (mut client, mut io, watch) = pair(false).await;
+    let (head, idle) = (Duration::from_secs(1), Duration::from_secs(100));
+    watch.request_begins();
+    watch.answer_begins();
+    assert_eq!(watch.deadline(head, idle), None);
+    let block = [b'x'; 64 << 10];
+    let mut write = async || poll_fn(|cx| Poll::Ready(Pin::new(&mut io).poll_write(cx, &block))).await;
+    while write().await.is_ready() {}
+    assert!(watch.deadline(head, idle).is_some());
+    let mut sink = vec![0; 1 << 20];
+    while write().await.is_pending() {
+        assert!(client.read(&mut sink).await.unwrap() > 0);
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(watch.deadline(head, idle), None);
+    let at = Instant::now();
+    watch.set_total(at);
+    assert_eq!(watch.deadline(head, idle), Some(at));
 }

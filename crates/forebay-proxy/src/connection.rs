@@ -14,7 +14,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until, timeout};
 
 use crate::handle::{Front, handle};
 use crate::proxy::{DrainPhase, Proxy};
@@ -24,6 +24,8 @@ const LINGER: Duration = Duration::from_secs(5);
 /// The same for a connection that is not let in, and how much is read of it.
 const TURN_AWAY_LINGER: Duration = Duration::from_millis(500);
 const TURN_AWAY_BYTES: u64 = 64 << 10;
+/// How long an idle HTTP/2 connection gets to say goodbye.
+const GOODBYE: Duration = Duration::from_secs(1);
 /// A silent HTTP/2 client is asked for a sign of life this often.
 const HTTP2_PING: Duration = Duration::from_secs(30);
 /// Answer bytes that an HTTP/2 stream may hold for a client that does not read.
@@ -62,8 +64,12 @@ pub(crate) async fn serve(proxy: Arc<Proxy>, worker: usize, stream: TcpStream, h
     let _ = stream.set_nodelay(true);
     let limits = proxy.settings().limits;
     let (io, watch) = ClientIo::new(stream, half_close);
-    let phase = proxy.subscribe();
-    let preface = timeout_at(Instant::now() + limits.client_idle, watch.preface()).await;
+    let mut phase = proxy.subscribe();
+    let preface = tokio::select! {
+        preface = timeout(limits.header_read, watch.preface()) => preface,
+        // Whoever has not said anything by then is owed nothing.
+        _ = phase.wait_for(|phase| *phase == DrainPhase::Closing) => return,
+    };
     let http1 = match preface {
         Ok(Ok(Preface::Http1)) => true,
         Ok(Ok(Preface::Http2)) => false,
@@ -145,18 +151,25 @@ async fn drive<C: Connection>(
     loop {
         let step = std::future::poll_fn(|cx| {
             if let Poll::Ready(result) = connection.as_mut().poll(cx) {
-                return Poll::Ready(result.err());
+                return Poll::Ready(Step::Over(result.err()));
             }
             if watch.poll_gone(cx).is_ready() {
-                return Poll::Ready(None);
+                return Poll::Ready(Step::Over(None));
             }
-            deadline.poll(cx, watch.deadline(limits.header_read, limits.client_idle)).map(|()| None)
+            deadline.poll(cx, watch.deadline(limits.header_read, limits.client_idle)).map(|()| Step::Expired)
         });
         tokio::select! {
             biased;
-            error = step => {
-                if let Some(error) = error {
-                    count_refused_head(proxy, &error);
+            step = step => {
+                match step {
+                    Step::Over(Some(error)) => count_refused_head(proxy, &error),
+                    // An idle HTTP/2 client is told, so that a request it sends
+                    // at this moment is known not to have been read.
+                    Step::Expired if !http1 => {
+                        connection.as_mut().shut_down();
+                        let _ = timeout(GOODBYE, connection).await;
+                    }
+                    _ => {}
                 }
                 return;
             }
@@ -173,6 +186,14 @@ async fn drive<C: Connection>(
             }
         }
     }
+}
+
+/// Why a connection was looked at.
+enum Step {
+    /// It has ended, or its client is gone.
+    Over(Option<hyper::Error>),
+    /// A limit was reached.
+    Expired,
 }
 
 /// hyper answers a head that it cannot read, or that is too large, by itself;

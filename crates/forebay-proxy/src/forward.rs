@@ -59,6 +59,11 @@ pub(crate) async fn forward(
         Ok(answer) => answer,
         Err(problem) => return Err(problem),
     };
+    if answer.head.status == StatusCode::SWITCHING_PROTOCOLS {
+        // Nobody asked for another protocol: upgrades are not passed on.
+        let message = "the engine switched protocols unasked";
+        return Err(fail(&mut settle, Failure::Protocol, OutcomeLabel::UpstreamError, message));
+    }
     let endpoint = settle.endpoint().and_then(|endpoint| endpoint.name_value.clone());
     settle.head(answer.head.status);
     let watching = Watching::new(api, &answer.head.headers);

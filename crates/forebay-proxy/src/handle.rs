@@ -18,7 +18,7 @@ use crate::forward::{Outgoing, forward};
 use crate::headers::{self, BadHead};
 use crate::problem::{Problem, printable};
 use crate::proxy::{DrainPhase, Proxy};
-use crate::read::{ReadError, read};
+use crate::read::{ReadError, read, skip};
 use crate::registry::Route;
 use crate::reply::{Busy, Reply};
 use crate::route::{NoRoute, Target, is_anthropic, route};
@@ -72,7 +72,14 @@ async fn work(front: Front, parts: Box<Parts>, body: Incoming) -> Result<Respons
     // A length that came after a transfer coding is dropped by the parser
     // unseen; whoever sent both may mean another end of this message than we do.
     let unsure = front.http1 && parts.headers.contains_key(header::TRANSFER_ENCODING);
+    let has_body = !http_body::Body::is_end_stream(&body);
     let outcome = answer(&front, parts, body, &mut busy, &request_id, draw, started).await;
+    // What was not read of a request cannot be skipped safely: the connection
+    // ends with the answer, after the rest was read away.
+    let unread = has_body && !busy.is_read();
+    if unread {
+        busy.linger();
+    }
     let mut response = match outcome {
         Ok(Answered::Relay(response)) => response.map(|relay| Reply::relay(relay, busy)),
         Ok(Answered::Whole(response)) => {
@@ -83,14 +90,11 @@ async fn work(front: Front, parts: Box<Parts>, body: Incoming) -> Result<Respons
         Err(Stop::Gone) => return Err(ClientGone),
         Err(Stop::Problem(problem, route)) => {
             refused(&front, &problem, route.as_deref(), &request_id, started.elapsed());
-            if problem.close {
-                busy.linger();
-            }
             let response = problem.into_response(anthropic, &request_id);
             with_id(response.map(|body| Reply::whole(body, busy)), &request_id)
         }
     };
-    if front.http1 && (unsure || front.proxy.phase() != DrainPhase::Serving) {
+    if front.http1 && (unsure || unread || front.proxy.phase() != DrainPhase::Serving) {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
     Ok(response)
@@ -114,21 +118,18 @@ async fn answer(
     if front.http1 {
         headers::check_http1(&parts).map_err(bad_head)?;
     }
-    let api = match route(&parts.method, parts.uri.path()) {
-        Ok(Target::Engine(api)) => api,
-        Ok(Target::Models) => return Ok(Answered::Whole(json(proxy.registry().list()))),
-        Ok(Target::Model(id)) => return model_card(proxy, id),
-        Err(NoRoute::Unknown) => return Err(Problem::unknown_path(parts.uri.path()).into()),
-        Err(NoRoute::Method(allow)) => {
-            return Err(Problem::method(parts.uri.path(), allow).into());
+    let settings = proxy.settings();
+    let target = route(&parts.method, parts.uri.path());
+    let (api, place) = match (target, proxy.enter()) {
+        (Ok(Target::Engine(api)), Some(place)) => (api, place),
+        (target, _) => {
+            if skip(body, &parts, &settings.limits).await {
+                busy.skipped();
+            }
+            return early(proxy, target, parts.uri.path());
         }
     };
-    let Some(place) = proxy.enter() else {
-        let reject = forebay_metrics::Reject::InflightLimit;
-        return Err(Problem::short_of("requests in flight", reject).into());
-    };
     busy.hold(place);
-    let settings = proxy.settings();
     let read = match read(body, &settings.limits, &proxy.memory).await {
         Ok(read) => read,
         Err(ReadError::Problem(problem)) => return Err(problem.into()),
@@ -183,6 +184,19 @@ async fn answer(
     *response.status_mut() = head.status;
     *response.headers_mut() = head.headers;
     Ok(Answered::Relay(response))
+}
+
+/// The answer to a request that is not for an engine, or not now.
+fn early(proxy: &Proxy, target: Result<Target<'_>, NoRoute>, path: &str) -> Result<Answered, Stop> {
+    match target {
+        Ok(Target::Models) => Ok(Answered::Whole(json(proxy.registry().list()))),
+        Ok(Target::Model(id)) => model_card(proxy, id),
+        Ok(Target::Engine(_)) => {
+            Err(Problem::short_of("requests in flight", forebay_metrics::Reject::InflightLimit).into())
+        }
+        Err(NoRoute::Unknown) => Err(Problem::unknown_path(path).into()),
+        Err(NoRoute::Method(allow)) => Err(Problem::method(path, allow).into()),
+    }
 }
 
 fn scan(api: Api, parts: &Parts, body: &[u8]) -> Result<Scan, Problem> {

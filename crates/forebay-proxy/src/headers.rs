@@ -76,7 +76,13 @@ pub(crate) fn prepare_request(headers: &mut HeaderMap, request_id: &HeaderValue,
 
 /// Makes an engine's head into the one for the client.
 pub(crate) fn prepare_response(headers: &mut HeaderMap, request_id: &HeaderValue) {
-    strip_hop_by_hop(headers, |_| false);
+    // The coding wins over a length beside it (RFC 9112 §6.3).
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
+    // An engine may be another gateway of this kind; which endpoint it picked is
+    // not this one's to say.
+    strip_hop_by_hop(headers, |name| name.as_str() == "x-forebay-endpoint");
     for single in [header::DATE, header::SERVER] {
         if headers.get_all(&single).iter().nth(1).is_some()
             && let Some(first) = headers.get(&single).cloned()
@@ -167,6 +173,20 @@ mod tests {
         let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
         assert_eq!(names, ["accept", "accept-encoding", "authorization", "x-request-id"]);
+    }
+
+    #[test]
+    fn an_answer_has_one_length_and_only_our_own_endpoint() {
+        let mut headers = map(&[
+            ("content-length", "3"),
+            ("transfer-encoding", "chunked"),
+            ("x-forebay-endpoint", "http://inner"),
+            ("server", "uvicorn"),
+        ]);
+        prepare_response(&mut headers, &HeaderValue::from_static("id"));
+        let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["server", "x-request-id"]);
     }
 
     #[test]

@@ -17,6 +17,12 @@ use crate::problem::Problem;
 
 /// The unit in which the memory of all bodies is counted.
 const PAGE: u64 = 4 << 10;
+/// Memory is taken in steps of this at most.
+const LARGEST_STEP: u64 = 1 << 20;
+/// A body that nobody wants is read away up to this size.
+const SKIPPED: u64 = 64 << 10;
+/// Room made at once for a body of a stated length; more is made as it comes.
+const PREALLOCATED: u64 = 1 << 20;
 
 /// The budget for the bodies of all requests together.
 #[derive(Debug)]
@@ -74,33 +80,58 @@ pub(crate) async fn read(
     if hint.lower() > limits.body {
         return Err(Problem::too_large(limits.body).into());
     }
-    let mut permit = memory.take(stated.unwrap_or(0), limits).await?;
+    // Memory is taken for what has come, never for what was only announced: a
+    // client that states a length and sends nothing must not hold any.
     let mut stall = Stall { limit: limits.body_stall, sleep: None };
     let Some(first) = stall.next(&mut body).await? else {
-        return Ok(ReadBody { bytes: Bytes::new(), memory: permit });
+        return Ok(ReadBody { bytes: Bytes::new(), memory: memory.take(0, limits).await? });
     };
+    let mut held = first.len() as u64;
+    let mut permit = memory.take(held, limits).await?;
     // The usual request comes in one piece with its head: no copy.
-    if stated == Some(first.len() as u64) {
+    if stated == Some(held) {
         return Ok(ReadBody { bytes: first, memory: permit });
     }
-    let mut all = BytesMut::with_capacity(stated.unwrap_or(first.len() as u64 * 2) as usize);
+    let mut all = BytesMut::with_capacity(stated.unwrap_or(held * 2).min(PREALLOCATED.max(held)) as usize);
     all.extend_from_slice(&first);
     drop(first);
-    let mut held = stated.unwrap_or(0).max(PAGE);
     loop {
-        if all.len() as u64 > limits.body {
-            return Err(Problem::too_large(limits.body).into());
-        }
-        if all.len() as u64 > held {
-            // In growing steps, so that a body in small pieces does not take
-            // its memory one page at a time.
-            let more = held.max(all.len() as u64 - held);
-            permit.merge(memory.take(more, limits).await?);
-            held += more;
-        }
         match stall.next(&mut body).await? {
-            Some(data) => all.extend_from_slice(&data),
+            Some(data) => {
+                let len = (all.len() + data.len()) as u64;
+                if len > limits.body {
+                    return Err(Problem::too_large(limits.body).into());
+                }
+                if len > held {
+                    // In growing steps, so that a body in small pieces does not
+                    // take its memory one page at a time; never past its end.
+                    let step =
+                        held.clamp(PAGE, LARGEST_STEP).min(stated.unwrap_or(u64::MAX).saturating_sub(held));
+                    let more = step.max(len - held);
+                    permit.merge(memory.take(more, limits).await?);
+                    held += more;
+                }
+                all.extend_from_slice(&data);
+            }
             None => return Ok(ReadBody { bytes: all.freeze(), memory: permit }),
+        }
+    }
+}
+
+/// Reads away the body of a request that is answered without it, so that its
+/// connection can be used again. False when it is not worth it: large, of
+/// unknown length, or held back until the client is told to go on.
+pub(crate) async fn skip(mut body: Incoming, parts: &http::request::Parts, limits: &Limits) -> bool {
+    let small = body.size_hint().exact().is_some_and(|len| len <= SKIPPED);
+    if !small || parts.headers.contains_key(http::header::EXPECT) {
+        return false;
+    }
+    let mut stall = Stall { limit: limits.body_stall, sleep: None };
+    loop {
+        match stall.next(&mut body).await {
+            Ok(Some(_)) => {}
+            Ok(None) => return true,
+            Err(_) => return false,
         }
     }
 }

@@ -61,6 +61,11 @@ impl Relay {
         self.exact = None;
     }
 
+    /// When the whole request must be over.
+    pub(crate) fn total(&self) -> Option<Instant> {
+        self.timer.total()
+    }
+
     /// True for an event stream.
     pub(crate) fn is_events(&self) -> bool {
         matches!(self.watching, Watching::Events(_))
@@ -164,10 +169,13 @@ impl Relay {
         let Some(body) = &mut self.body else { return Poll::Ready(Ok(())) };
         match body.poll_data(cx) {
             Poll::Ready(Some(Ok(data))) => {
-                let over = body.is_end();
-                self.see(data);
-                if over {
+                let ended = body.is_end();
+                let now = self.see(data);
+                if ended {
                     self.finish();
+                } else if self.timer.is_over(now) {
+                    self.body = None;
+                    return Poll::Ready(Err(Stopped::expired(Expired::Total)));
                 }
                 Poll::Ready(Ok(()))
             }
@@ -190,7 +198,7 @@ impl Relay {
         }
     }
 
-    fn see(&mut self, data: Bytes) {
+    fn see(&mut self, data: Bytes) -> Instant {
         let now = Instant::now();
         self.timer.byte(now);
         self.settle.first_byte();
@@ -208,6 +216,7 @@ impl Relay {
                 self.ready.extend(out);
             }
         }
+        now
     }
 
     fn finish(&mut self) {

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use forebay_net::Watch;
@@ -10,24 +11,40 @@ use http_body::{Body, Frame, SizeHint};
 use crate::proxy::InFlight;
 use crate::relay::{Relay, RelayError};
 
+/// How long after a request's limit its connection is closed if that has not
+/// ended it.
+const TOTAL_GRACE: Duration = Duration::from_millis(500);
+
 /// A request that is being worked on. While it lives, the connection is not
 /// idle; from [`Busy::answer`] on its client may be found gone.
 pub(crate) struct Busy {
     watch: Watch,
     http1: bool,
     answering: bool,
+    read: bool,
     place: Option<InFlight>,
 }
 
 impl Busy {
     pub(crate) fn begin(watch: Watch, http1: bool) -> Busy {
         watch.request_begins();
-        Busy { watch, http1, answering: false, place: None }
+        Busy { watch, http1, answering: false, read: false, place: None }
+    }
+
+    /// The body is whole, or there was none to read.
+    pub(crate) fn is_read(&self) -> bool {
+        self.read
+    }
+
+    /// The body was read away.
+    pub(crate) fn skipped(&mut self) {
+        self.read = true;
     }
 
     /// The body is whole. An HTTP/2 client that leaves resets its stream, which
     /// hyper sees by itself.
     pub(crate) fn answer(&mut self) {
+        self.read = true;
         if self.http1 && !self.answering {
             self.answering = true;
             self.watch.answer_begins();
@@ -68,6 +85,11 @@ impl Reply {
     }
 
     pub(crate) fn relay(relay: Box<Relay>, busy: Busy) -> Reply {
+        // While its client reads nothing the relay is not asked, and so cannot
+        // look at its own timer.
+        if let Some(total) = relay.total().filter(|_| busy.http1) {
+            busy.watch.set_total(total + TOTAL_GRACE);
+        }
         Reply { kind: Kind::Relay(relay), _busy: busy }
     }
 }

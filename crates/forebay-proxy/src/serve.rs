@@ -58,6 +58,13 @@ async fn accept(proxy: Arc<Proxy>, worker: usize, listener: TcpListener, half_cl
             Some(_) = connections.join_next(), if !connections.is_empty() => {}
             changed = phase.changed() => {
                 if changed.is_err() || *phase.borrow() == DrainPhase::Closing {
+                    // Clients that the kernel has let in are not turned away.
+                    let waiting = async {
+                        while let Ok((stream, _)) = listener.accept().await {
+                            connections.spawn(connection::serve(Arc::clone(&proxy), worker, stream, half_close));
+                        }
+                    };
+                    let _ = tokio::time::timeout(Duration::ZERO, waiting).await;
                     return connections;
                 }
             }

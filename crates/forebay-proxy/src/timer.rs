@@ -45,6 +45,17 @@ impl Timer {
         self.last_byte = Some(now);
     }
 
+    /// True when the limit on the whole request is over; asked where bytes come so
+    /// fast that the timer is never waited for.
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.total.is_some_and(|at| now >= at)
+    }
+
+    /// When the whole request must be over.
+    pub(crate) fn total(&self) -> Option<Instant> {
+        self.total
+    }
+
     /// What the first limit waits for has come.
     pub(crate) fn answered(&mut self) {
         self.first = None;

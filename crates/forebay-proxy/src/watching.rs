@@ -1,8 +1,6 @@
 //! Watching an answer as it passes, without being able to harm it.
 
-use std::collections::VecDeque;
-
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use forebay_core::Usage;
 use forebay_wire::body::Api;
 use forebay_wire::sse::{Dialect, Watcher, looks_like_sse};
@@ -17,8 +15,9 @@ const MAX_JSON: usize = 1 << 20;
 pub(crate) enum Watching {
     /// An event stream.
     Events(Box<Watcher>),
-    /// A JSON answer, kept by reference until its end.
-    Json { parts: VecDeque<Bytes>, len: usize },
+    /// A JSON answer: its first piece by reference, usually all of it; with more
+    /// pieces a copy of its end, so that small pieces do not keep large buffers.
+    Json { first: Option<Bytes>, rest: BytesMut },
     /// Something else, or something encoded: passes unseen.
     Blind,
 }
@@ -44,7 +43,7 @@ impl Watching {
         if looks_like_sse(content_type) {
             Watching::Events(Box::new(Watcher::new(Dialect::of(api))))
         } else if content_type.trim_start().to_ascii_lowercase().starts_with("application/json") {
-            Watching::Json { parts: VecDeque::new(), len: 0 }
+            Watching::Json { first: None, rest: BytesMut::new() }
         } else {
             Watching::Blind
         }
@@ -54,14 +53,15 @@ impl Watching {
     pub(crate) fn feed(&mut self, data: &Bytes) {
         match self {
             Watching::Events(watcher) => watcher.feed(data),
-            Watching::Json { parts, len } => {
-                *len += data.len();
-                parts.push_back(data.clone());
-                while let Some(first) = parts.front()
-                    && *len - first.len() >= MAX_JSON
-                {
-                    *len -= first.len();
-                    parts.pop_front();
+            Watching::Json { first: first @ None, rest } if rest.is_empty() => *first = Some(data.clone()),
+            Watching::Json { first, rest } => {
+                if let Some(first) = first.take() {
+                    rest.extend_from_slice(&first);
+                }
+                rest.extend_from_slice(data);
+                if rest.len() > 2 * MAX_JSON {
+                    let _ = rest.split_to(rest.len() - MAX_JSON);
+                    *rest = BytesMut::from(&rest[..]);
                 }
             }
             Watching::Blind => {}
@@ -97,12 +97,8 @@ impl Watching {
                 });
                 Seen { usage: watcher.usage().or(estimate), error: watcher.error() }
             }
-            Watching::Json { parts, .. } if whole => {
-                let usage = match parts.make_contiguous() {
-                    [only] => usage_from_json(only),
-                    many => usage_from_json(&many.concat()),
-                };
-                Seen { usage, error: false }
+            Watching::Json { first, rest } if whole => {
+                Seen { usage: usage_from_json(first.as_deref().unwrap_or(rest)), error: false }
             }
             _ => Seen::default(),
         }

@@ -18,9 +18,25 @@ pub(crate) fn load(file: &Path) -> Result<Config, Failure> {
 
 fn read(file: &Path) -> Result<Result<Config, Errors>, Failure> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file)
+    let text = read_text(file)
         .map_err(|error| Failure::Usage(format!("cannot read the configuration {name}: {error}")))?;
     Ok(forebay_config::parse(&name, &text, &|variable| std::env::var(variable).ok()))
+}
+
+/// A configuration larger than this is not one.
+const MAX_FILE: u64 = 64 << 20;
+
+/// Reads a regular file of a sane size; a device or a pipe might never end.
+fn read_text(file: &Path) -> std::io::Result<String> {
+    let about = std::fs::metadata(file)?;
+    let refuse = |why| Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, why));
+    if !about.is_file() {
+        return refuse("it is not a regular file");
+    }
+    if about.len() > MAX_FILE {
+        return refuse("it is larger than 64 MiB");
+    }
+    std::fs::read_to_string(file)
 }
 
 /// Says what is wrong with a configuration, or that nothing is.

@@ -122,7 +122,8 @@ pub(crate) struct RawLimits {
     #[schemars(extend("default" = 0))]
     pub(crate) in_flight: Field<Int<0, 1_000_000>>,
 
-    /// How long a client's connection may wait for its next request.
+    /// How long a client's connection may wait for its next request, and how long a client may leave
+    /// its answer unread.
     #[schemars(extend("default" = "75s"))]
     pub(crate) client_idle: Field<Span<SECOND, DAY>>,
 

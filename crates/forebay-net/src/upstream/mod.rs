@@ -180,25 +180,25 @@ impl Upstream {
         self.idle.iter().map(|list| list.lock().len() as i64).sum()
     }
 
-    /// An idle connection that is still open: this worker's newest, else one
-    /// of a sibling's before a new one is dialled.
+    /// An idle connection of this worker that is still open, the newest first.
+    ///
+    /// Never one of a sibling's: its socket reports to the sibling's runtime. An
+    /// event that comes there while it is read here can be lost, and it dies
+    /// with that runtime when the sibling has drained.
     fn take_idle(&self, worker: usize) -> Option<h1::Idle> {
         let now = Instant::now();
-        let workers = self.idle.len();
-        for i in 0..workers {
-            let list = &self.idle[(worker + i) % workers];
-            loop {
-                let Some(mut connection) = list.lock().pop() else { break };
-                if connection.is_usable(now, self.options.idle_timeout) {
-                    return Some(connection);
-                }
+        let list = self.idle.get(worker)?;
+        loop {
+            // Taken in a statement of its own: looking at it is done unlocked.
+            let mut connection = list.lock().pop()?;
+            if connection.is_usable(now, self.options.idle_timeout) {
+                return Some(connection);
             }
         }
-        None
     }
 
     fn put_idle(&self, worker: usize, connection: h1::Idle) {
-        if let Some(list) = self.idle.get(worker % self.idle.len().max(1)) {
+        if let Some(list) = self.idle.get(worker) {
             let mut list = list.lock();
             if list.len() < MAX_IDLE {
                 list.push(connection);

@@ -20,7 +20,8 @@ impl SharedSocket {
 
     /// A read that did not fill its buffer has emptied the socket: the runtime is
     /// told so, which saves a second read that finds nothing. (tokio's own
-    /// stream does the same. What comes later brings a new event.)
+    /// stream does the same. Sound only while socket and reader share a thread: the
+    /// runtime must not hear of new bytes between the read and this. What comes later brings a new event.)
     fn drained(&self) {
         let _ =
             self.0.try_io(Interest::READABLE, || -> io::Result<()> { Err(io::ErrorKind::WouldBlock.into()) });

@@ -54,25 +54,36 @@ async fn drain(body: &mut AnswerBody) -> Result<Vec<u8>, AnswerError> {
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again_by_this_worker_and_by_its_sibling() {
+async fn a_connection_is_used_again_by_its_own_worker_only() {
     let (listener, port) = listener().await;
     let server = tokio::spawn(async move {
-        let (mut stream, _) = listener.accept().await.unwrap();
-        let mut served = 0;
-        while read_request(&mut stream).await {
-            stream.write_all(OK).await.unwrap();
-            served += 1;
+        let mut served = [0, 0];
+        let mut connections = tokio::task::JoinSet::new();
+        for number in 0..2 {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            connections.spawn(async move {
+                let mut requests = 0;
+                while read_request(&mut stream).await {
+                    stream.write_all(OK).await.unwrap();
+                    requests += 1;
+                }
+                (number, requests)
+            });
+        }
+        while let Some(done) = connections.join_next().await {
+            let (number, requests): (usize, usize) = done.unwrap();
+            served[number] = requests;
         }
         served
     });
     let upstream = upstream(port);
-    for worker in [0, 0, 1] {
+    for worker in [0, 0, 1, 0] {
         let mut answer = upstream.send(worker, request()).await.unwrap();
         assert_eq!(answer.body.exact_length(), Some(2));
         assert_eq!(drain(&mut answer.body).await.unwrap(), b"ok");
     }
     drop(upstream);
-    assert_eq!(server.await.unwrap(), 3);
+    assert_eq!(server.await.unwrap(), [3, 1]);
 }
 
 #[tokio::test]

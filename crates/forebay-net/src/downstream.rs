@@ -224,12 +224,6 @@ impl Watch {
         }
     }
 
-    /// True when bytes of a request head have come and the head is not whole.
-    pub fn in_head(&self) -> bool {
-        let inner = self.inner.lock();
-        inner.active == 0 && inner.head_since.is_some()
-    }
-
     /// Some of the client's bytes will not be wanted: [`Watch::linger`] is to
     /// read them away.
     pub fn set_linger(&self) {
@@ -255,11 +249,6 @@ impl Watch {
             Poll::Ready(())
         })
         .await;
-    }
-
-    /// True when no request is being read or answered.
-    pub fn is_idle(&self) -> bool {
-        self.inner.lock().active == 0
     }
 }
 

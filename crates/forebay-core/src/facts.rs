@@ -1,13 +1,17 @@
 //! What a decision needs to know of a request and of an endpoint.
 
-use crate::{ModelId, PoolId};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{EndpointId, ModelId, PoolId, TenantId, VersionId};
 
 /// Who goes first when not all can: higher is more important.
 ///
 /// The three names are the usual classes; any other integer orders between
 /// them. Negative values are sheddable, as in the Gateway API Inference
 /// Extension.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Priority(pub i32);
 
 impl Priority {
@@ -30,15 +34,65 @@ impl Default for Priority {
     }
 }
 
+/// What a good answer is, as one request asks for it; an absent limit cannot be missed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Slo {
+    /// Time to the first token, in milliseconds; above 0.
+    pub ttft_ms: Option<f32>,
+    /// Time per output token after the first, in milliseconds; above 0.
+    pub tpot_ms: Option<f32>,
+}
+
+/// How much of a prompt one endpoint holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrefixMatch {
+    /// Which endpoint.
+    pub endpoint: EndpointId,
+    /// Prompt tokens that it need not compute.
+    pub tokens: u32,
+}
+
+/// The prompt as the prefix index sees it, and what the index said of it.
+///
+/// The look-up happens before the Gate's lock is taken; its answer is an input
+/// of the decision like any other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Prefix {
+    /// One hash for each full block of the prompt, each of the whole prompt up
+    /// to and with that block.
+    pub chain: Arc<[u64]>,
+    /// Tokens in one block, on average.
+    pub block_tokens: f32,
+    /// What each endpoint holds; those that hold nothing are left out.
+    pub matches: Vec<PrefixMatch>,
+}
+
+/// What the operator's own rule says of one endpoint for one request.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CandidateCost {
+    /// Which endpoint.
+    pub endpoint: EndpointId,
+    /// Milliseconds to add to its price; none when it may not be picked.
+    pub cost_ms: Option<f32>,
+}
+
 /// What the Gate knows of one request: ids and numbers, no borrow of the body.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RequestFacts {
     /// The pool that serves the requested model.
     pub pool: PoolId,
     /// The model the client asked for.
     pub model: ModelId,
+    /// The LoRA adapter it names, where it is one.
+    pub adapter: Option<ModelId>,
+    /// The only version it may go to.
+    pub version: Option<VersionId>,
+    /// Who pays.
+    pub tenant: TenantId,
     /// Its class.
     pub priority: Priority,
+    /// What a good answer is to it.
+    pub slo: Slo,
     /// Estimated prompt tokens, from the size of the prompt text; at least 1.
     pub prompt_tokens: u32,
     /// Estimated tokens to generate over all choices: the request's own limit
@@ -49,19 +103,37 @@ pub struct RequestFacts {
     /// Hash of what keeps related requests together: the session header, the
     /// `user` field or the start of the prompt, in this order.
     pub affinity: u64,
+    /// Hash of the session, where the request names one.
+    pub session: Option<u64>,
+    /// Its prompt in the prefix index.
+    pub prefix: Prefix,
+    /// What the operator's own rule says of each endpoint; those it says
+    /// nothing of are left out.
+    pub costs: Vec<CandidateCost>,
 }
 
 /// What an operator says of one endpoint.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndpointFacts {
     /// Canonical address as shown to people and in labels, for example `http://127.0.0.1:8001`.
     pub name: String,
     /// Relative capacity while nothing has been learned; above 0.
     pub weight: f64,
+    /// Its GPU class in the operator's words, for the first guess of its speed.
+    pub accelerator: Option<String>,
+    /// The version of what it serves.
+    pub version: Option<VersionId>,
+}
+
+impl EndpointFacts {
+    /// An endpoint of which nothing but the name is known.
+    pub fn named(name: impl Into<String>) -> EndpointFacts {
+        EndpointFacts { name: name.into(), weight: 1.0, accelerator: None, version: None }
+    }
 }
 
 /// Whether an endpoint may be picked.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Serialize, Deserialize)]
 pub enum EndpointState {
     /// Known, and no probe has succeeded yet: not picked.
     Starting,

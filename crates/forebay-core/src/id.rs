@@ -6,10 +6,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 macro_rules! dense_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[derive(
+            Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+        )]
         pub struct $name(pub u32);
 
         impl $name {
@@ -24,7 +28,7 @@ macro_rules! dense_id {
 macro_rules! generational_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub struct $name {
             /// Which place in the table; reused after the holder is gone.
             pub slot: u32,
@@ -52,8 +56,16 @@ dense_id!(
     PoolId
 );
 dense_id!(
-    /// A model name that clients may ask for, interned by the registry.
+    /// A model or adapter name that clients may ask for, interned by the registry.
     ModelId
+);
+dense_id!(
+    /// Who pays: a tenant, interned by the shell; 0 while nobody is told apart.
+    TenantId
+);
+dense_id!(
+    /// A version of what endpoints serve, interned by the shell.
+    VersionId
 );
 generational_id!(
     /// One endpoint of a Gate.

@@ -10,8 +10,10 @@ mod outcome;
 mod report;
 mod time;
 
-pub use facts::{EndpointFacts, EndpointState, Priority, RequestFacts};
-pub use id::{EndpointId, ModelId, PoolId, TicketId};
+pub use facts::{
+    CandidateCost, EndpointFacts, EndpointState, Prefix, PrefixMatch, Priority, RequestFacts, Slo,
+};
+pub use id::{EndpointId, ModelId, PoolId, TenantId, TicketId, VersionId};
 pub use outcome::{EndKind, Failure, Outcome, Usage};
-pub use report::LoadReport;
+pub use report::{CUSTOM_SIGNALS, LoadReport, OrcaLoad};
 pub use time::Time;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// Token counts of one request, as the engine stated them or as counted here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Prompt tokens, cached ones included.
     pub prompt_tokens: u64,
@@ -21,7 +23,7 @@ pub struct Usage {
 /// The four kinds of bad answer that invariant 8 keeps apart are the client's
 /// mistake ([`EndKind::Finished`] with a 4xx status), backpressure, faults and
 /// cancellation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Failure {
     /// No connection: refused, unreachable, or not established in time.
     Connect,
@@ -67,7 +69,7 @@ impl Failure {
 }
 
 /// The way a request ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EndKind {
     /// A whole answer went to the client, whatever its status (a 4xx is the client's mistake).
     Finished,
@@ -80,7 +82,7 @@ pub enum EndKind {
 }
 
 /// What the Gate is told when a request ends.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// How it ended.
     pub end: EndKind,

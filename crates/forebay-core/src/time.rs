@@ -4,11 +4,13 @@ use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// A point in time: nanoseconds since an origin that the driver chose.
 ///
 /// The live driver uses the start of the process, the simulator zero. Two
 /// times are comparable only within one driver. Arithmetic saturates.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct Time(u64);
 
 impl Time {

@@ -16,7 +16,7 @@ fn samples(page: &str) -> Vec<String> {
 }
 
 fn load(page: impl AsRef<[u8]>) -> (Option<u32>, Option<u32>, Option<f32>) {
-    let LoadReport { at, running, waiting, kv_usage } = vllm_load(page.as_ref(), Time::from_nanos(7));
+    let LoadReport { at, running, waiting, kv_usage, .. } = vllm_load(page.as_ref(), Time::from_nanos(7));
     assert_eq!(at, Time::from_nanos(7));
     (running, waiting, kv_usage)
 }

@@ -57,5 +57,6 @@ pub fn vllm_load(page: &[u8], at: Time) -> LoadReport {
         running: running.get().map(|v| v as u32),
         waiting: waiting.get().map(|v| v as u32),
         kv_usage: kv.get().map(|v| v as f32),
+        ..LoadReport::default()
     }
 }

@@ -2,6 +2,8 @@
 
 use std::hash::{BuildHasherDefault, Hasher};
 
+use super::log::BlockChange;
+
 /// Index of a block.
 pub(super) type BlockId = u32;
 
@@ -56,6 +58,8 @@ pub(super) struct BlockPool {
     /// Counts what can make a prompt fit that did not: a block released or one
     /// that became shareable. Never decreases.
     pub(super) changes: u64,
+    /// What became findable and what no longer is; None keeps no record.
+    pub(super) log: Option<Vec<BlockChange>>,
 }
 
 impl BlockPool {
@@ -68,6 +72,7 @@ impl BlockPool {
             tail: NONE,
             listed: 0,
             changes: 0,
+            log: None,
         }
     }
 
@@ -88,6 +93,12 @@ impl BlockPool {
     pub(super) fn lookup(&self, chain: &[u64], found: &mut Vec<BlockId>) {
         found.clear();
         found.extend(chain.iter().map_while(|hash| self.by_hash.get(hash)));
+    }
+
+    /// Whether a block with this hash can be found.
+    #[cfg(test)]
+    pub(super) fn lookup_one(&self, hash: u64) -> bool {
+        self.by_hash.contains_key(&hash)
     }
 
     /// How many of `found` nobody holds: sharing those takes free blocks too.
@@ -118,24 +129,42 @@ impl BlockPool {
         if block.cached {
             block.cached = false;
             self.by_hash.remove(&block.hash);
+            if let Some(log) = &mut self.log {
+                log.push(BlockChange::Removed { hash: block.hash });
+            }
         }
         block.refs = 1;
         Some(id)
     }
 
-    /// Makes a full block findable. The first block with a hash wins: a second
-    /// one computed at the same time stays private to its sequence.
-    pub(super) fn publish(&mut self, id: BlockId, hash: u64) {
+    /// Makes a full block findable; whether it was not before. The first block
+    /// with a hash wins: a second one computed at the same time stays private
+    /// to its sequence.
+    pub(super) fn publish(&mut self, id: BlockId, hash: u64) -> bool {
         let block = &mut self.blocks[id as usize];
         if block.cached {
-            return;
+            return false;
         }
-        if let std::collections::hash_map::Entry::Vacant(entry) = self.by_hash.entry(hash) {
-            entry.insert(id);
-            block.hash = hash;
-            block.cached = true;
-            self.changes += 1;
+        let std::collections::hash_map::Entry::Vacant(entry) = self.by_hash.entry(hash) else { return false };
+        entry.insert(id);
+        block.hash = hash;
+        block.cached = true;
+        self.changes += 1;
+        true
+    }
+
+    /// Forgets every cached block. False, and nothing happens, while any block
+    /// is held.
+    pub(super) fn reset(&mut self) -> bool {
+        if self.used() > 0 {
+            return false;
         }
+        self.by_hash.clear();
+        self.blocks.iter_mut().for_each(|block| block.cached = false);
+        if let Some(log) = &mut self.log {
+            log.push(BlockChange::Cleared);
+        }
+        true
     }
 
     /// Gives a sequence's blocks back, the last one first, so that the

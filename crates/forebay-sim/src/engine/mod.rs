@@ -24,11 +24,14 @@
 mod blocks;
 mod chain;
 mod event;
+mod log;
 mod model;
 mod profile;
 mod schedule;
 mod sequence;
 
+#[cfg(test)]
+mod log_tests;
 #[cfg(test)]
 mod model_tests;
 #[cfg(test)]
@@ -36,5 +39,6 @@ mod property_tests;
 
 pub use chain::block_chain;
 pub use event::{EngineEvent, EngineLoad, EngineRequest, EnqueueError, SeqId};
+pub use log::{BlockChange, BlockChanges};
 pub use model::EngineModel;
 pub use profile::Profile;

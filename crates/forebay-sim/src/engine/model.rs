@@ -8,6 +8,7 @@ use slab::Slab;
 
 use super::blocks::{BlockId, BlockPool};
 use super::event::{EngineEvent, EngineLoad, EngineRequest, EnqueueError, SeqId};
+use super::log::BlockChanges;
 use super::profile::Profile;
 use super::sequence::{QueueKey, Sequence};
 
@@ -50,6 +51,8 @@ pub struct EngineModel {
     pub(super) misfit: Option<(SeqId, u64)>,
     /// Events that happened while a caller enqueued or cancelled.
     pub(super) outbox: Vec<EngineEvent>,
+    /// Block changes of the steps that have ended.
+    pub(super) announced: Vec<BlockChanges>,
 }
 
 impl EngineModel {
@@ -70,7 +73,28 @@ impl EngineModel {
             found: Vec::new(),
             misfit: None,
             outbox: Vec::new(),
+            announced: Vec::new(),
         }
+    }
+
+    /// Keeps a record of block changes from now on, for
+    /// [`take_block_changes`](Self::take_block_changes). It grows until it is
+    /// taken; without this call there is none and nothing is paid for it.
+    pub fn log_block_changes(&mut self) {
+        self.pool.log.get_or_insert_default();
+    }
+
+    /// The block changes of the steps that have ended since the last call, a
+    /// batch for each step that had any.
+    pub fn take_block_changes(&mut self) -> Vec<BlockChanges> {
+        std::mem::take(&mut self.announced)
+    }
+
+    /// Forgets the prefix cache. False, and nothing happens, while sequences
+    /// hold blocks (as vLLM refuses to reset its own then).
+    pub fn reset_prefix_cache(&mut self, now: Time) -> bool {
+        self.catch_up(now);
+        self.pool.reset()
     }
 
     /// The profile it was made with.

@@ -3,6 +3,7 @@
 use forebay_core::Time;
 
 use super::event::EngineEvent;
+use super::log::{BlockChange, BlockChanges};
 use super::model::{EngineModel, Share};
 use super::profile::StepWork;
 
@@ -136,8 +137,13 @@ impl EngineModel {
         let seq = &self.seqs[slot as usize];
         let block_size = self.profile.block_size;
         let full = (seq.computed / block_size) as usize..((seq.computed + tokens) / block_size) as usize;
-        for (block, hash) in seq.table.iter().zip(&seq.request.chain).take(full.end).skip(full.start) {
-            self.pool.publish(*block, *hash);
+        let chain = &seq.request.chain;
+        for (index, (block, hash)) in seq.table.iter().zip(chain).enumerate().take(full.end).skip(full.start)
+        {
+            if let (true, Some(log)) = (self.pool.publish(*block, *hash), &mut self.pool.log) {
+                let parent = index.checked_sub(1).map(|before| chain[before]);
+                log.push(BlockChange::Stored { seq: seq.id, index: index as u32, hash: *hash, parent });
+            }
         }
         self.batch.push(Share { id: seq.id, tokens });
     }
@@ -145,6 +151,9 @@ impl EngineModel {
     /// The results of the step that ends at `at`.
     pub(super) fn finish_step(&mut self, at: Time) {
         self.totals.steps += 1;
+        if let Some(changes) = self.pool.log.as_mut().filter(|log| !log.is_empty()).map(std::mem::take) {
+            self.announced.push(BlockChanges { at, changes });
+        }
         let batch = std::mem::take(&mut self.batch);
         let mut ended = false;
         for share in &batch {

@@ -10,5 +10,6 @@ pub mod body;
 pub mod error;
 mod json;
 pub mod prom;
+pub mod signals;
 pub mod sse;
 pub mod usage;

@@ -5,13 +5,18 @@
 //! a figure that is missing or means nothing is unknown, never zero, and one
 //! bad line does not spoil the rest.
 
+mod adapters;
 mod dcgm;
 mod detect;
 mod dialect;
+mod figure;
 mod loads;
 mod models;
+mod page;
+mod plan;
 pub mod rates;
 mod reader;
+mod sources;
 mod values;
 
 pub use dcgm::read_dcgm;

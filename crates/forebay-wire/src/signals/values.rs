@@ -23,6 +23,8 @@ pub struct Signals {
     pub kv_block_size: Option<u32>,
     /// Blocks of KV memory, of all ranks together.
     pub kv_blocks: Option<u32>,
+    /// Tokens that the KV memory of all ranks together can hold.
+    pub kv_tokens: Option<u64>,
     /// Prompt tokens that wait and are not cached (SGLang's `/v1/loads`).
     pub waiting_tokens: Option<u64>,
     /// Tokens whose KV is held for running requests.

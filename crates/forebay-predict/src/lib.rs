@@ -1,0 +1,21 @@
+//! What the fleet is expected to do next: step times, learned speeds, output
+//! lengths, arrivals, network time, and how far to trust all of it.
+//!
+//! Nothing here reads a clock or draws randomness; time comes as an argument.
+//! All state can be written into a snapshot and read back. Input that makes no
+//! sense (not finite, negative) is ignored: these numbers come from engines.
+
+mod correction;
+mod decay;
+mod lengths;
+mod network;
+mod presets;
+mod step_model;
+#[cfg(test)]
+mod testing;
+
+pub use correction::TpotCorrection;
+pub use decay::{Arrivals, DecayedSum, Ewma};
+pub use lengths::OutputLengths;
+pub use network::NetworkTime;
+pub use step_model::StepModel;

@@ -8,6 +8,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::answer::{Answer, FinishReason, LengthLimits, mix};
 use crate::error::ApiError;
+use crate::kv::SeqText;
 use crate::shared::{Job, SeqEvent, SeqEvents, Shared};
 use crate::tokens::cache_salt;
 
@@ -93,7 +94,12 @@ impl Generation {
                     output_tokens: answer.len,
                     priority: 0,
                 };
-                jobs.push(Job { request, finish: answer.finish, adapter: spec.adapter.clone() });
+                let text = shared.kv.is_some().then(|| {
+                    let adapter =
+                        spec.adapter.as_deref().map(|name| (shared.adapter_number(name), name.into()));
+                    Arc::new(SeqText { tokens, adapter, salt: spec.salt.clone() })
+                });
+                jobs.push(Job { request, finish: answer.finish, adapter: spec.adapter.clone(), text });
                 choices.push(Choice {
                     answer,
                     first_of_prompt: k == 0,

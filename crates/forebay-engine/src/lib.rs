@@ -35,6 +35,7 @@ mod fields;
 mod generation;
 mod histogram;
 mod infer;
+mod kv;
 mod metrics;
 mod options;
 mod orca;

@@ -31,6 +31,14 @@ pub struct EngineOptions {
     /// Whether `POST /fault` works. Anyone who reaches the port can then break
     /// the engine, so it is for tests only.
     pub faults: bool,
+    /// Publishes KV events over ZeroMQ from here; port 0 takes a free one.
+    pub kv_events: Option<SocketAddr>,
+    /// Answers from here who asks for KV events again; needs `kv_events`.
+    pub kv_replay: Option<SocketAddr>,
+    /// The first frame of every KV event message.
+    pub kv_topic: String,
+    /// Batches of KV events that can be asked for again.
+    pub kv_buffer: usize,
 }
 
 impl EngineOptions {
@@ -48,6 +56,10 @@ impl EngineOptions {
             max_model_len: 131_072,
             max_queued: None,
             faults: false,
+            kv_events: None,
+            kv_replay: None,
+            kv_topic: String::new(),
+            kv_buffer: 10_000,
         }
     }
 

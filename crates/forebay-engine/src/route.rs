@@ -31,6 +31,7 @@ pub(crate) enum Action {
     Version,
     Load,
     Models,
+    KvSources,
     Metrics,
     Chat,
     Text,
@@ -58,6 +59,7 @@ fn find(path: &str, faults: bool) -> Option<(Action, &'static [Method])> {
         "/version" => (Action::Version, GET),
         "/load" => (Action::Load, GET),
         "/metrics" => (Action::Metrics, GET),
+        "/kv_event_sources" => (Action::KvSources, GET),
         "/v1/models" => (Action::Models, GET),
         "/v1/chat/completions" => (Action::Chat, POST),
         "/v1/completions" => (Action::Text, POST),
@@ -114,6 +116,7 @@ async fn dispatch(
             Some((format!(r#"{{"server_load":{}}}"#, shared.stats().in_flight), "application/json"))
         }
         Action::Models => Some((info::models(shared), "application/json")),
+        Action::KvSources => Some((info::kv_sources(shared), "application/json")),
         Action::Metrics => Some((shared.metrics_page(), "text/plain; version=1.0.0; charset=utf-8")),
         _ => None,
     };

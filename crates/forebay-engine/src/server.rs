@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::conn::serve;
 use crate::fault::Fault;
+use crate::kv::{KvSettings, Publisher};
 use crate::options::EngineOptions;
 use crate::shared::{Death, EngineStats, Shared};
 
@@ -36,6 +38,7 @@ pub struct Engine {
     listener: TcpListener,
     address: SocketAddr,
     shared: Arc<Shared>,
+    publisher: Option<Publisher>,
 }
 
 /// A look into an engine, and a hand on it, from within its process.
@@ -60,7 +63,8 @@ impl Engine {
     /// Takes the port; connections wait until [`run`](Self::run).
     ///
     /// # Errors
-    /// When the address cannot be bound.
+    /// When an address cannot be bound, or one for asking for KV events again
+    /// is given without one for the events.
     pub async fn bind(options: EngineOptions) -> io::Result<Engine> {
         if options.time_scale > HONEST_TIME_SCALE {
             tracing::warn!(
@@ -71,7 +75,25 @@ impl Engine {
         }
         let listener = TcpListener::bind(options.listen).await?;
         let address = listener.local_addr()?;
-        Ok(Engine { listener, address, shared: Arc::new(Shared::new(options)) })
+        let (kv, publisher) = match kv_listeners(&options)? {
+            Some((settings, listeners)) => {
+                let (out, batches) = unbounded_channel();
+                let publisher = Publisher::new(settings.clone(), listeners, batches).await?;
+                (Some((settings, out)), Some(publisher))
+            }
+            None => (None, None),
+        };
+        Ok(Engine { listener, address, shared: Arc::new(Shared::new(options, kv)), publisher })
+    }
+
+    /// Where KV events are published, with the port that was free.
+    pub fn kv_events_addr(&self) -> Option<SocketAddr> {
+        self.shared.kv.as_ref().map(|kv| kv.address)
+    }
+
+    /// Where KV events can be asked for again, with the port that was free.
+    pub fn kv_replay_addr(&self) -> Option<SocketAddr> {
+        self.shared.kv.as_ref().and_then(|kv| kv.replay)
     }
 
     /// The address it listens on, with the port that was free.
@@ -92,11 +114,17 @@ impl Engine {
     /// so far. (One of the three ways in which a real vLLM was seen to end; the
     /// others hang, or give an error.)
     pub async fn run(self, shutdown: impl Future<Output = ()>) -> Exit {
-        let Engine { listener, shared, .. } = self;
+        let Engine { listener, shared, mut publisher, .. } = self;
         let mut shutdown = std::pin::pin!(shutdown);
         let (stop, stopped) = watch::channel(false);
         let mut connections = JoinSet::new();
         let mut driver = std::pin::pin!(shared.drive());
+        let mut publish = std::pin::pin!(async {
+            match &mut publisher {
+                Some(publisher) => publisher.run().await,
+                None => std::future::pending().await,
+            }
+        });
         let death = loop {
             tokio::select! {
                 biased;
@@ -107,6 +135,7 @@ impl Engine {
                     }
                 }
                 () = &mut driver => {}
+                () = &mut publish => {}
                 Some(_) = connections.join_next() => {}
                 accepted = listener.accept() => match accepted {
                     Ok((stream, _)) => {
@@ -132,4 +161,34 @@ impl Engine {
         connections.shutdown().await;
         if death.is_some() { Exit::Crashed } else { Exit::Shutdown }
     }
+}
+
+/// The listeners for KV events and for asking for them again.
+type KvListeners = (std::net::TcpListener, Option<std::net::TcpListener>);
+
+fn kv_listeners(options: &EngineOptions) -> io::Result<Option<(KvSettings, KvListeners)>> {
+    let bind = |address: SocketAddr| {
+        let listener = std::net::TcpListener::bind(address)
+            .map_err(|e| io::Error::new(e.kind(), format!("KV events on {address}: {e}")))?;
+        Ok::<_, io::Error>((listener.local_addr()?, listener))
+    };
+    let Some(address) = options.kv_events else {
+        return match options.kv_replay {
+            Some(_) => Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "an address for asking for KV events again, and none for the events",
+            )),
+            None => Ok(None),
+        };
+    };
+    let (address, events) = bind(address)?;
+    let (replay, again) = options.kv_replay.map(bind).transpose()?.unzip();
+    let settings = KvSettings {
+        topic: options.kv_topic.clone().into(),
+        block_size: options.profile.block_size,
+        buffer: options.kv_buffer,
+        address,
+        replay,
+    };
+    Ok(Some((settings, (events, again))))
 }

@@ -16,6 +16,7 @@ use crate::answer::FinishReason;
 use crate::clock::{EngineClock, unix_seconds};
 use crate::error::ApiError;
 use crate::fault::{Fault, FaultKind, RequestFault};
+use crate::kv::{KvBatch, KvFeed, KvSettings, SeqText};
 use crate::metrics::{Lifetime, Metrics};
 use crate::options::EngineOptions;
 use crate::page::Page;
@@ -50,11 +51,15 @@ pub(crate) struct Job {
     pub(crate) request: EngineRequest,
     pub(crate) finish: FinishReason,
     pub(crate) adapter: Option<String>,
+    /// For KV events, if there are any.
+    pub(crate) text: Option<Arc<SeqText>>,
 }
 
 pub(crate) struct Shared {
     pub(crate) options: EngineOptions,
     pub(crate) profile: Profile,
+    /// How KV events are published, if they are.
+    pub(crate) kv: Option<KvSettings>,
     /// Most tokens of prompt and answer together.
     pub(crate) max_model_len: u32,
     state: Mutex<State>,
@@ -71,7 +76,10 @@ struct State {
     sinks: BTreeMap<SeqId, Sink>,
     events: Vec<EngineEvent>,
     metrics: Metrics,
+    kv: Option<KvFeed>,
     adapters: BTreeMap<String, u32>,
+    /// The numbers of all adapters there ever were, from 1.
+    adapter_numbers: BTreeMap<String, u32>,
     fault: Fault,
     death: Option<Death>,
     draining: bool,
@@ -111,16 +119,24 @@ pub struct EngineStats {
 }
 
 impl Shared {
-    pub(crate) fn new(options: EngineOptions) -> Shared {
+    /// With `kv`, block changes go out as events.
+    pub(crate) fn new(options: EngineOptions, kv: Option<(KvSettings, UnboundedSender<KvBatch>)>) -> Shared {
         let profile = options.effective_profile();
+        let (kv, feed) = kv.map(|(settings, out)| (settings, KvFeed::new(out))).unzip();
         let capacity = profile.blocks().saturating_mul(profile.block_size);
+        let mut model = EngineModel::new(profile);
+        if feed.is_some() {
+            model.log_block_changes();
+        }
         let state = State {
-            model: EngineModel::new(profile),
+            model,
             clock: EngineClock::new(options.time_scale),
             sinks: BTreeMap::new(),
             events: Vec::new(),
             metrics: Metrics::new(),
+            kv: feed,
             adapters: options.adapters.iter().map(|name| (name.clone(), 0)).collect(),
+            adapter_numbers: options.adapters.iter().cloned().zip(1..).collect(),
             fault: Fault { kind: FaultKind::None, count: None },
             death: None,
             draining: false,
@@ -130,6 +146,7 @@ impl Shared {
         Shared {
             max_model_len: options.max_model_len.min(capacity),
             profile,
+            kv,
             options,
             state: Mutex::new(state),
             numbers: AtomicU64::new(0),
@@ -211,6 +228,9 @@ impl Shared {
                 adapter: job.adapter,
             };
             state.sinks.insert(id, sink);
+            if let (Some(kv), Some(text)) = (&mut state.kv, job.text) {
+                kv.begin(id, text);
+            }
             ids.push(id);
         }
         self.wake.notify_one();
@@ -287,8 +307,15 @@ impl Shared {
         let new = !state.adapters.contains_key(name);
         if new {
             state.adapters.insert(name.into(), 0);
+            let number = state.adapter_numbers.len() as u32 + 1;
+            state.adapter_numbers.entry(name.into()).or_insert(number);
         }
         new
+    }
+
+    /// The number that stands for an adapter in KV events.
+    pub(crate) fn adapter_number(&self, name: &str) -> u32 {
+        self.state.lock().adapter_numbers.get(name).copied().unwrap_or(0)
     }
 
     /// Forgets an adapter; false when it is not there.
@@ -303,11 +330,19 @@ impl State {
         let now = self.clock.now();
         let mut events = std::mem::take(&mut self.events);
         self.model.advance(now, &mut events);
+        self.announce();
         for event in events.drain(..) {
             self.dispatch(event);
         }
         self.events = events;
         self.model.next_time().and_then(|at| self.clock.real(at))
+    }
+
+    /// Hands the changes of the prefix cache on.
+    fn announce(&mut self) {
+        if let Some(kv) = &mut self.kv {
+            kv.announce(self.model.take_block_changes(), unix_seconds(), self.model.load().steps);
+        }
     }
 
     fn dispatch(&mut self, event: EngineEvent) {
@@ -348,6 +383,9 @@ impl State {
     }
 
     fn forget(&mut self, id: SeqId) {
+        if let Some(kv) = &mut self.kv {
+            kv.end(id, self.model.load().steps);
+        }
         let adapter = self.sinks.remove(&id).and_then(|sink| sink.adapter);
         if let Some(in_flight) = adapter.and_then(|name| self.adapters.get_mut(&name)) {
             *in_flight = in_flight.saturating_sub(1);
@@ -359,6 +397,9 @@ impl State {
         let now: Time = self.clock.now();
         for (id, sink) in std::mem::take(&mut self.sinks) {
             self.model.cancel(now, id);
+            if let Some(kv) = &mut self.kv {
+                kv.end(id, self.model.load().steps);
+            }
             *self.metrics.finished.entry(FinishReason::Abort).or_default() += 1;
             let _ = sink.tx.send((sink.choice, with));
         }

@@ -31,6 +31,19 @@ fn card(name: &str, parent: Option<&str>, max_model_len: Option<u32>, n: u64) ->
     )
 }
 
+/// `GET /kv_event_sources`: where each rank publishes KV events.
+pub(crate) fn kv_sources(shared: &Arc<Shared>) -> String {
+    let Some(kv) = &shared.kv else { return "{}".into() };
+    let topic = String::from_utf8_lossy(&kv.topic);
+    format!(
+        r#"{{"0":{{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://{}","replay_endpoint":{},"buffer_steps":{},"hwm":100000,"max_queue_size":100000,"topic":{}}}}}"#,
+        kv.address,
+        json!(kv.replay.map(|address| format!("tcp://{address}"))),
+        kv.buffer,
+        json!(topic)
+    )
+}
+
 /// `POST /tokenize`, of a prompt or a conversation.
 pub(crate) fn tokenize(shared: &Arc<Shared>, map: &Map<String, Value>) -> Result<String, ApiError> {
     let mut fields = Fields::new(map);

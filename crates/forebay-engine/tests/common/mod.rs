@@ -1,6 +1,8 @@
 //! An engine in the test's process, and a client that shows the bytes.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod kv;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,6 +21,8 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) handle: EngineHandle,
+    /// Where KV events are published, and can be asked for again.
+    pub(crate) kv: (Option<SocketAddr>, Option<SocketAddr>),
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<Exit>,
 }
@@ -37,10 +41,11 @@ pub(crate) async fn start(options: EngineOptions) -> Running {
     let engine = Engine::bind(options).await.unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
     let (address, handle) = (engine.local_addr(), engine.handle());
+    let kv = (engine.kv_events_addr(), engine.kv_replay_addr());
     let task = tokio::spawn(engine.run(async {
         let _ = stopped.await;
     }));
-    Running { address, handle, stop: Some(stop), task }
+    Running { address, handle, kv, stop: Some(stop), task }
 }
 
 impl Running {

@@ -1,0 +1,25 @@
+//! Which endpoint holds which prompt prefix.
+//!
+//! A prompt is a [`chain`] of 64-bit hashes in which element `i` stands for the
+//! whole prefix up to and including block `i`. The [`PrefixIndex`] remembers,
+//! for every endpoint, the elements it is thought to hold, and answers for a
+//! chain how many of its blocks each endpoint has from the start on.
+//!
+//! An endpoint holds a block for one of three reasons:
+//! - *optimistic*: a request with this block is in flight to it ([`PrefixIndex::begin`]);
+//! - *committed*: it served a request with this block ([`PrefixIndex::end`]), and
+//!   by its capacity and the age of the block it should still have it;
+//! - *confirmed*: the engine said so ([`PrefixIndex::insert_confirmed`]), for the
+//!   accelerator's memory, the host's, or both.
+
+mod chain;
+mod config;
+mod index;
+mod matches;
+mod stats;
+
+pub use chain::{Kind, chain, next, seed, token_blocks};
+pub use config::IndexConfig;
+pub use index::{PrefixIndex, Restored, SnapshotError, Tier};
+pub use matches::{Match, Matches};
+pub use stats::Stats;

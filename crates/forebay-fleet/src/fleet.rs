@@ -1,42 +1,22 @@
 //! The set of endpoints being watched, and the thread that does it.
 
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use forebay_config::Health;
-use forebay_core::EndpointState;
-use forebay_metrics::Probe as ProbeLabel;
 use parking_lot::Mutex;
 use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use crate::membership::Membership;
 use crate::probe::{HttpProbe, Probe};
 use crate::schedule::Schedule;
+use crate::scrape::{ScrapeTarget, Scrapers};
 use crate::watch::{Evidence, Watch, bounded};
-
-/// Who wants to know the states of endpoints.
-///
-/// Both calls come from the fleet's thread and must not block.
-pub trait Membership: Send + Sync + 'static {
-    /// How the owner names an endpoint.
-    type Id: Copy + Ord + Debug + Send + Sync + 'static;
-
-    /// The endpoint is `Ready` or `Unready` from now on, or `Starting` again
-    /// because its address changed. For one endpoint the calls come in order.
-    /// What an operator decided (`Draining`, `Disabled`) is the owner's to
-    /// keep above it.
-    fn set_state(&self, id: Self::Id, state: EndpointState);
-
-    /// A probe of the endpoint ended, for the metrics.
-    fn probed(&self, id: Self::Id, result: ProbeLabel) {
-        let _ = (id, result);
-    }
-}
 
 /// One endpoint to watch.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,6 +33,7 @@ pub struct Target<Id> {
 pub struct Fleet<M: Membership, P: Probe = HttpProbe> {
     membership: Arc<M>,
     probe: Arc<P>,
+    scrapers: Arc<Scrapers<M>>,
     seed: u64,
     origin: Instant,
     watched: Mutex<Watched<M::Id>>,
@@ -88,11 +69,14 @@ impl<M: Membership, P: Probe> Fleet<M, P> {
             // A name look-up may hang for long; nobody waits for it any more.
             runtime.shutdown_background();
         })?;
+        let origin = Instant::now();
+        let scrapers = Scrapers::new(Arc::clone(&membership), handle.clone(), origin, seed);
         Ok(Fleet {
             membership,
             probe: Arc::new(probe),
+            scrapers: Arc::new(scrapers),
             seed,
-            origin: Instant::now(),
+            origin,
             watched: Mutex::new(Watched { endpoints: BTreeMap::new(), started: 0 }),
             handle,
             thread: Some((stop, thread)),
@@ -160,9 +144,29 @@ impl<M: Membership, P: Probe> Fleet<M, P> {
             evidence: evidence.clone(),
             membership: Arc::clone(&self.membership),
             probe: Arc::clone(&self.probe),
+            scrapers: Arc::clone(&self.scrapers),
         };
         let task = self.handle.spawn(watch.run()).abort_handle();
         Running { target, evidence, task }
+    }
+
+    /// Reads the signals of exactly `targets` from now on; of several with one
+    /// id the last counts. Their ids are those of [`Fleet::set_targets`]: an
+    /// endpoint that becomes ready is read at once.
+    ///
+    /// An endpoint that stays as it is goes on as it is. One with other
+    /// settings starts anew, except that its restarts are still seen; its
+    /// identity is told again. Of one that is gone nothing is told any more,
+    /// except what is just being told on the fleet's thread.
+    pub fn set_scrape_targets(&self, targets: Vec<ScrapeTarget<M::Id>>) {
+        self.scrapers.set(targets);
+    }
+
+    /// Asks for the endpoint's models as soon as may be, as when it answers
+    /// that it does not know one. Cheap, and does nothing for an endpoint that
+    /// is not read; asked often, the endpoint is asked once a second.
+    pub fn refresh_models(&self, id: M::Id) {
+        self.scrapers.ask_models(id);
     }
 
     /// Where real traffic reports on this endpoint; none when it is not watched.

@@ -11,10 +11,14 @@
 
 mod fleet;
 mod judge;
+mod membership;
 mod probe;
 mod schedule;
+mod scrape;
 mod watch;
 
-pub use fleet::{Fleet, Membership, Target};
+pub use fleet::{Fleet, Target};
+pub use membership::{Identity, Membership, PageKind, Scraped};
 pub use probe::{HttpProbe, Probe, ProbeFailure};
+pub use scrape::{ScrapeFailure, ScrapeTarget};
 pub use watch::Evidence;

@@ -57,7 +57,7 @@ impl Schedule {
 }
 
 /// SplitMix64: from a number to one that looks unrelated.
-fn mix(n: u64) -> u64 {
+pub(crate) fn mix(n: u64) -> u64 {
     let mut z = n.wrapping_add(0x9E37_79B9_7F4A_7C15);
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -65,7 +65,7 @@ fn mix(n: u64) -> u64 {
 }
 
 /// A number from 0 up to 1.
-fn unit(n: u64) -> f64 {
+pub(crate) fn unit(n: u64) -> f64 {
     (n >> 11) as f64 / (1u64 << 53) as f64
 }
 

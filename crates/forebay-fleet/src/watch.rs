@@ -11,10 +11,11 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::fleet::Membership;
 use crate::judge::{Judge, Traffic, Verdict};
+use crate::membership::Membership;
 use crate::probe::{Probe, ProbeFailure};
 use crate::schedule::Schedule;
+use crate::scrape::Scrapers;
 
 /// Where the data plane reports what real requests say of one endpoint.
 /// Cloning is cheap; reporting takes no lock.
@@ -101,6 +102,7 @@ pub(crate) struct Watch<M: Membership, P> {
     pub(crate) evidence: Evidence,
     pub(crate) membership: Arc<M>,
     pub(crate) probe: Arc<P>,
+    pub(crate) scrapers: Arc<Scrapers<M>>,
 }
 
 impl<M: Membership, P: Probe> Watch<M, P> {
@@ -153,6 +155,9 @@ impl<M: Membership, P: Probe> Watch<M, P> {
             return;
         }
         self.membership.set_state(self.id, state);
+        if state == EndpointState::Ready {
+            self.scrapers.became_ready(self.id);
+        }
         let (from, to) = (before.as_str(), state.as_str());
         if state == EndpointState::Unready {
             tracing::warn!(url = %self.url, from, to, reason, "endpoint changed state");

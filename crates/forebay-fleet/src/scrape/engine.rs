@@ -1,0 +1,145 @@
+//! Where one engine tells what.
+
+use std::sync::Arc;
+
+use forebay_wire::signals::{Dialect, Reader};
+use http::{Method, Uri, uri};
+
+use super::ScrapeTarget;
+use super::detect::Detected;
+use super::failure::ScrapeFailure;
+use super::fetch::Page;
+
+/// The pages of one endpoint, once its dialect is known.
+#[derive(Clone, Debug)]
+pub(crate) struct Engine {
+    pub(crate) dialect: Dialect,
+    pub(crate) reader: Arc<Reader>,
+    /// The Prometheus page, where the engine has one.
+    pub(crate) metrics: Option<Page>,
+    /// The load in JSON, where the engine has it.
+    pub(crate) loads: Option<Page>,
+    pub(crate) models: Page,
+}
+
+impl Engine {
+    /// The pages of the engine that was found; the one that showed it is where it was.
+    pub(crate) fn new<Id>(target: &ScrapeTarget<Id>, found: Detected) -> Result<Engine, ScrapeFailure> {
+        let dialect = found.dialect;
+        let here = |path: &str| Page::get(&beside(&target.url, path), target.h2c);
+        let (method, path) = dialect.resident_path();
+        let method = if method == "POST" { Method::POST } else { Method::GET };
+        Ok(Engine {
+            dialect,
+            reader: Arc::new(Reader::new(dialect, target.model.as_deref(), &target.custom)),
+            metrics: match found.page {
+                Some(page) => Some(page),
+                None => metrics_page(target, dialect)?,
+            },
+            loads: dialect.loads_path().map(here).transpose()?,
+            models: Page::new(method, &beside(&target.url, path), target.h2c)?,
+        })
+    }
+
+    /// Whether there is anything that tells its load.
+    pub(crate) fn tells_load(&self) -> bool {
+        self.metrics.is_some() || self.loads.is_some()
+    }
+}
+
+/// The page with `dialect`'s metrics: what the user says, or else where the
+/// engine has it by default.
+pub(crate) fn metrics_page<Id>(
+    target: &ScrapeTarget<Id>,
+    dialect: Dialect,
+) -> Result<Option<Page>, ScrapeFailure> {
+    if let Some(url) = &target.metrics_url {
+        // A page of its own port is served by another program than the API.
+        return Page::get(url, false).map(Some);
+    }
+    let Some(path) = dialect.metrics_path() else { return Ok(None) };
+    match dialect.metrics_port() {
+        None => Page::get(&beside(&target.url, path), target.h2c).map(Some),
+        Some(port) => Page::get(&at_port(&target.url, port, path)?, false).map(Some),
+    }
+}
+
+/// A path of the engine, behind whatever path its URL has already.
+pub(crate) fn beside(base: &str, path: &str) -> String {
+    format!("{}{path}", base.trim_end_matches('/'))
+}
+
+/// A path at another port of the same host.
+fn at_port(base: &str, port: u16, path: &str) -> Result<String, ScrapeFailure> {
+    let base: Uri = base.parse().map_err(|_| ScrapeFailure::Url)?;
+    let host = base.host().ok_or(ScrapeFailure::Url)?;
+    let url = Uri::builder()
+        .scheme(base.scheme().cloned().unwrap_or(uri::Scheme::HTTP))
+        .authority(format!("{host}:{port}"))
+        .path_and_query(path)
+        .build();
+    url.map(|url| url.to_string()).map_err(|_| ScrapeFailure::Url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pages(url: &str, dialect: Dialect) -> [String; 3] {
+        let target = ScrapeTarget::new((), url);
+        let engine = Engine::new(&target, dialect.into()).unwrap();
+        let shown = |page: Option<Page>| page.map_or_else(String::new, |page| page.uri().to_string());
+        [shown(engine.metrics), shown(engine.loads), engine.models.uri().to_string()]
+    }
+
+    #[test]
+    fn every_engine_is_asked_where_it_answers() {
+        let at = "http://10.0.0.1:8000";
+        let page = |path: &str| if path.is_empty() { String::new() } else { format!("{at}{path}") };
+        for (dialect, expected) in [
+            (Dialect::Vllm, ["/metrics", "", "/v1/models"]),
+            (Dialect::Sglang, ["/metrics", "/v1/loads?include=core,memory", "/v1/models"]),
+            (Dialect::Trtllm, ["/prometheus/metrics", "", "/v1/models"]),
+            (Dialect::Ollama, ["", "", "/api/ps"]),
+            (Dialect::Openai, ["", "", "/v1/models"]),
+        ] {
+            assert_eq!(pages(at, dialect), expected.map(page), "{dialect}");
+        }
+    }
+
+    #[test]
+    fn a_page_at_another_port_keeps_the_host_and_not_the_path() {
+        for (url, metrics) in [
+            ("http://10.0.0.1:8000", "http://10.0.0.1:8002/metrics"),
+            ("http://[::1]:8000/base/", "http://[::1]:8002/metrics"),
+            ("http://triton", "http://triton:8002/metrics"),
+        ] {
+            assert_eq!(pages(url, Dialect::Triton)[0], metrics);
+        }
+        assert_eq!(pages("http://h/base/", Dialect::Triton)[2], "http://h/base/v2/repository/index");
+    }
+
+    #[test]
+    fn the_users_page_is_asked_whatever_the_engine() {
+        for dialect in Dialect::ALL {
+            let target = ScrapeTarget {
+                metrics_url: Some("http://exporter:9/m?x=1".to_owned()),
+                ..ScrapeTarget::new((), "http://10.0.0.1:8000")
+            };
+            let engine = Engine::new(&target, dialect.into()).unwrap();
+            assert_eq!(engine.metrics.unwrap().uri(), "http://exporter:9/m?x=1");
+        }
+    }
+
+    #[test]
+    fn urls_that_cannot_be_used_are_errors() {
+        for url in ["", "http://", "not a url", "/path", "http://a b/"] {
+            let target = ScrapeTarget::new((), url);
+            for dialect in Dialect::ALL {
+                // What is no URL at all is refused here, the rest when it is asked.
+                let _ = Engine::new(&target, dialect.into());
+            }
+            assert!(Engine::new(&target, Dialect::Triton.into()).is_err(), "{url:?}");
+        }
+    }
+}

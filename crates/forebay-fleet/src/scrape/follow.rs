@@ -1,0 +1,288 @@
+//! The loop that reads one endpoint.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_core::Time;
+use forebay_wire::signals::{Gpu, Signals};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::ScrapeTarget;
+use super::ask::{Asker, is_busy};
+use super::detect::find;
+use super::engine::Engine;
+use super::failure::ScrapeFailure;
+use super::nudge::Nudge;
+use super::pace::Pace;
+use super::past::{Found, Past, Verdict};
+use super::scrapers::Shared;
+use crate::membership::{Identity, Membership};
+use crate::schedule::Schedule;
+
+/// An engine that tells no load is looked at again after this: its pages may
+/// come up later than its API.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
+/// After so many failures in a row another engine may be there.
+const LOST_AFTER: u32 = 2;
+
+/// Single failures are not logged.
+const LOGGED_AFTER: u32 = 3;
+
+/// What one loop is given.
+pub(crate) struct Follow<M: Membership> {
+    pub(crate) target: ScrapeTarget<M::Id>,
+    pub(crate) shared: Arc<Shared<M>>,
+    pub(crate) nudge: Arc<Nudge>,
+    pub(crate) past: Arc<Mutex<Past>>,
+    pub(crate) ordinal: u64,
+    /// Its place among those that were added together.
+    pub(crate) place: u32,
+}
+
+/// When each thing is to be asked next.
+pub(super) struct Due {
+    pub(super) load: Time,
+    pub(super) models: Time,
+    pub(super) gpu: Time,
+    /// Which engine it is.
+    look: Time,
+}
+
+/// One loop as it goes.
+pub(super) struct Loop<M: Membership> {
+    pub(super) given: Follow<M>,
+    pub(super) pace: Pace,
+    pub(super) slow: Schedule,
+    pub(super) due: Due,
+    pub(super) engine: Option<Engine>,
+    /// What the metrics page told last and when, beside a load feed of its own.
+    pub(super) counters: Option<(Time, Signals)>,
+    pub(super) gpu: Option<(Time, Gpu)>,
+    pub(super) models_asked: Option<Time>,
+    pub(super) models_failed: u32,
+    /// The endpoint answers, but not with its models.
+    pub(super) unlisted: bool,
+    /// Nobody answered when the load was asked for: nothing else is tried.
+    unreachable: bool,
+    logged: bool,
+}
+
+impl<M: Membership> Follow<M> {
+    /// Reads for ever; ends by being dropped.
+    pub(crate) async fn run(self) {
+        let mut state = Loop::new(self);
+        loop {
+            state.wait().await;
+            let shared = Arc::clone(&state.given.shared);
+            let _place = shared.lanes.enter(state.pace.is_failing()).await;
+            state.turn().await;
+        }
+    }
+}
+
+impl<M: Membership> Loop<M> {
+    fn new(given: Follow<M>) -> Loop<M> {
+        let (target, seed) = (&given.target, given.shared.seed);
+        let pace = Pace::new(target.interval_min, target.interval_max, given.ordinal, seed);
+        let first = pace.first(given.shared.now(), given.place);
+        let gpu = if target.dcgm_url.is_some() { first } else { Time::MAX };
+        Loop {
+            slow: Schedule::new(target.slow_interval, given.ordinal, seed),
+            due: Due { load: first, models: first, gpu, look: Time::MAX },
+            given,
+            pace,
+            engine: None,
+            counters: None,
+            gpu: None,
+            models_asked: None,
+            models_failed: 0,
+            unlisted: false,
+            unreachable: false,
+            logged: false,
+        }
+    }
+
+    pub(super) fn id(&self) -> M::Id {
+        self.given.target.id
+    }
+
+    pub(super) fn now(&self) -> Time {
+        self.given.shared.now()
+    }
+
+    pub(super) fn membership(&self) -> &M {
+        &self.given.shared.membership
+    }
+
+    pub(super) fn asker(&self) -> Asker<'_, M> {
+        let target = &self.given.target;
+        Asker { shared: &self.given.shared, id: target.id, limit: target.timeout }
+    }
+
+    /// Whether there is anything to ask for the load.
+    fn tells_load(&self) -> bool {
+        self.engine.as_ref().is_none_or(Engine::tells_load)
+    }
+
+    fn next(&self) -> Time {
+        let Due { load, models, gpu, look } = self.due;
+        if self.engine.is_none() || self.unreachable {
+            load.min(gpu)
+        } else {
+            load.min(models).min(gpu).min(look)
+        }
+    }
+
+    /// Waits until something is due.
+    async fn wait(&mut self) {
+        loop {
+            let now = self.now();
+            if self.given.nudge.take_load() {
+                self.due.load = now;
+            }
+            if self.given.nudge.take_models() {
+                // Whoever asks with each of a thousand answers gets it once.
+                let gap = self.given.target.slow_interval.min(Duration::from_secs(10)) / 10;
+                let soonest = self.models_asked.map_or(now, |asked| asked + gap);
+                self.due.models = self.due.models.min(soonest);
+            }
+            let next = self.next();
+            if next <= now {
+                return;
+            }
+            self.given.nudge.rest(self.tells_load() && self.pace.is_resting());
+            tokio::select! {
+                () = self.given.shared.sleep_until(next) => {}
+                () = self.given.nudge.asked() => {}
+            }
+            self.given.nudge.rest(false);
+        }
+    }
+
+    /// Asks what is due.
+    async fn turn(&mut self) {
+        let now = self.now();
+        if self.due.gpu <= now {
+            self.read_gpu().await;
+        }
+        if self.engine.is_none() || (self.due.look <= now && !self.unreachable) {
+            if self.engine.is_none() && self.due.load > now {
+                return;
+            }
+            if let Err(failure) = self.look().await {
+                self.due.look = self.now() + LOOK_AGAIN;
+                if self.engine.is_none() {
+                    self.failed(failure);
+                    return;
+                }
+            }
+        }
+        if !self.tells_load() {
+            self.due.load = Time::MAX;
+        }
+        // First who it is and then how much it has to do.
+        if self.due.models <= now && !(self.unreachable && self.due.load > now) {
+            self.read_models().await;
+        }
+        if self.due.load <= now {
+            self.read_load().await;
+        }
+    }
+
+    /// Finds out which engine answers, or takes what is set.
+    async fn look(&mut self) -> Result<(), ScrapeFailure> {
+        let target = &self.given.target;
+        let found = match target.dialect {
+            Some(dialect) => dialect.into(),
+            None => find(target, &self.asker()).await?,
+        };
+        let dialect = found.dialect;
+        let engine = Engine::new(target, found)?;
+        let news = self.given.past.lock().found(dialect);
+        self.unreachable = false;
+        self.due.look = match target.dialect {
+            None if !engine.tells_load() => self.now() + LOOK_AGAIN,
+            _ => Time::MAX,
+        };
+        if engine.tells_load() {
+            self.due.load = self.due.load.min(self.now());
+        }
+        self.engine = Some(engine);
+        self.counters = None;
+        if news != Found::Same && target.dialect.is_none() {
+            tracing::info!(url = %target.url, engine = dialect.as_str(), "found out which engine answers");
+            if news == Found::Another {
+                self.restarted("another engine answers");
+            }
+            self.membership().detected(self.id(), dialect);
+        }
+        Ok(())
+    }
+
+    /// Takes in that the load was told, and when to ask again.
+    pub(super) fn told(&mut self, at: Instant, signals: &Signals) {
+        let busy = is_busy(signals) || self.membership().in_flight(self.id()) > 0;
+        if busy {
+            self.pace.busy()
+        } else {
+            self.pace.idle()
+        }
+        self.unreachable = false;
+        self.due.load = self.pace.next(self.now());
+        if std::mem::take(&mut self.logged) {
+            tracing::info!(url = %self.given.target.url, "the endpoint tells its load again");
+        }
+        self.membership().signals(self.id(), at, signals);
+    }
+
+    /// Takes in that the load could not be read, and when to try again.
+    pub(super) fn failed(&mut self, failure: ScrapeFailure) {
+        let times = self.pace.failed();
+        self.unreachable = !failure.answered();
+        self.due.load = self.pace.next(self.now());
+        let target = &self.given.target;
+        if times == LOGGED_AFTER {
+            self.logged = true;
+            tracing::warn!(url = %target.url, reason = %failure, "the endpoint does not tell its load");
+        }
+        if times >= LOST_AFTER && target.dialect.is_none() {
+            self.engine = None;
+        }
+        self.membership().scrape_failed(self.id(), failure.label());
+    }
+
+    /// The list of models is all that such an engine tells, and that failed.
+    pub(super) fn lost_without_load(&mut self) {
+        if self.given.target.dialect.is_none() && !self.tells_load() && self.models_failed >= LOST_AFTER {
+            self.engine = None;
+            self.pace.failed();
+            self.due.load = self.pace.next(self.now());
+        }
+    }
+
+    pub(super) fn restarted(&mut self, why: &'static str) {
+        let target = &self.given.target;
+        tracing::info!(url = %target.url, reason = why, "the engine began anew");
+        self.counters = None;
+        if target.dialect.is_none() {
+            self.due.look = self.now();
+        }
+        self.membership().restarted(self.id());
+    }
+
+    pub(super) fn judged(&self, verdict: Verdict) {
+        let (url, expected) = (&self.given.target.url, self.given.target.model.as_deref());
+        match verdict {
+            Verdict::Matches => {
+                tracing::info!(%url, model = expected, "the endpoint serves its model");
+                self.membership().identity(self.id(), Identity::Matches);
+            }
+            Verdict::Mismatch(found) => {
+                tracing::warn!(%url, expected, found, "the endpoint serves another model");
+                self.membership().identity(self.id(), Identity::Mismatch { found: &found });
+            }
+        }
+    }
+}

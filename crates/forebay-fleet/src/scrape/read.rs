@@ -1,0 +1,208 @@
+//! What one endpoint is asked for: its load, its models, its GPUs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_wire::signals::{Gpu, Signals, read_dcgm, read_loads, read_models};
+use tokio::time::Instant;
+
+use super::ask::{merged, tells};
+use super::failure::ScrapeFailure;
+use super::fetch::Page;
+use super::follow::Loop;
+use crate::membership::{Membership, PageKind};
+
+/// With a load feed of its own, the metrics page is for counters only.
+const COUNTERS_EVERY: Duration = Duration::from_secs(1);
+
+/// The figures of GPUs count for so many intervals in which they do not come.
+const GPU_KEPT: u32 = 6;
+
+/// More models than this are not told.
+const MAX_LISTED: usize = 4096;
+
+impl<M: Membership> Loop<M> {
+    /// Reads the load feed where there is one, and the metrics page.
+    pub(super) async fn read_load(&mut self) {
+        let Some(engine) = self.engine.as_ref() else { return };
+        let (loads, metrics) = (engine.loads.clone(), engine.metrics.clone());
+        let mut at = Instant::now();
+        let mut fed = None;
+        let mut failure = None;
+        if let Some(page) = loads {
+            match self.ask_loads(&page).await {
+                Ok(signals) => fed = Some(signals),
+                Err(ScrapeFailure::Status(400..=499)) if metrics.is_some() => self.without_loads(),
+                Err(why) if !why.answered() => return self.failed(why),
+                Err(why) => failure = Some(why),
+            }
+        }
+        let fresh = self.counters.as_ref().is_some_and(|(read, _)| self.now().since(*read) < COUNTERS_EVERY);
+        let mut paged = None;
+        if let Some(page) = metrics
+            && (fed.is_none() || !fresh)
+        {
+            let asked = Instant::now();
+            match self.ask_metrics(&page).await {
+                Ok(signals) => {
+                    if fed.is_none() {
+                        at = asked;
+                    }
+                    paged = Some(signals);
+                }
+                Err(why) if fed.is_none() => failure = Some(why),
+                // Counters are missed, not the load.
+                Err(_) => self.counters = Some((self.now(), Signals::default())),
+            }
+        }
+        if fed.is_none() && paged.is_none() {
+            return self.failed(failure.unwrap_or(ScrapeFailure::NotSignals));
+        }
+        self.take_in(at, fed, paged).await;
+    }
+
+    /// Compares what was told with before, and tells the owner.
+    async fn take_in(&mut self, at: Instant, fed: Option<Signals>, paged: Option<Signals>) {
+        let is_new = paged.as_ref().is_some_and(|page| self.given.past.lock().is_new(page));
+        if is_new {
+            self.restarted("its metrics began anew");
+        }
+        // Whoever comes back may be somebody else: first who, then what.
+        if is_new || self.pace.is_failing() {
+            self.read_models().await;
+        }
+        if self.unlisted
+            && let (Some(expected), Some(page)) = (&self.given.target.model, &paged)
+        {
+            let verdict = self.given.past.lock().labels(expected, page);
+            if let Some(verdict) = verdict {
+                self.judged(verdict);
+            }
+        }
+        let past = Arc::clone(&self.given.past);
+        match (fed, paged) {
+            (Some(fed), paged) => {
+                if let Some(page) = paged {
+                    past.lock().keep(page.clone(), is_new);
+                    self.counters = Some((self.now(), page));
+                }
+                let mut signals = match &self.counters {
+                    Some((_, page)) => merged(fed, page),
+                    None => fed,
+                };
+                self.add_gpu(&mut signals);
+                self.told(at, &signals);
+            }
+            (None, Some(mut page)) => {
+                self.add_gpu(&mut page);
+                self.told(at, &page);
+                past.lock().keep(page, is_new);
+            }
+            (None, None) => {}
+        }
+    }
+
+    async fn ask_loads(&self, page: &Page) -> Result<Signals, ScrapeFailure> {
+        let read = |body: &[u8]| read_loads(body).map_err(|_| ScrapeFailure::NotSignals);
+        self.asker().read(PageKind::Loads, page, read).await
+    }
+
+    async fn ask_metrics(&self, page: &Page) -> Result<Signals, ScrapeFailure> {
+        let Some(reader) = self.engine.as_ref().map(|engine| Arc::clone(&engine.reader)) else {
+            return Err(ScrapeFailure::Unknown);
+        };
+        let read = move |body: &[u8]| {
+            let signals = reader.read(body);
+            if tells(&signals) { Ok(signals) } else { Err(ScrapeFailure::NotSignals) }
+        };
+        self.asker().read(PageKind::Metrics, page, read).await
+    }
+
+    /// This version of the engine has no such feed.
+    fn without_loads(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            engine.loads = None;
+        }
+        self.counters = None;
+    }
+
+    /// Reads which models the endpoint has.
+    pub(super) async fn read_models(&mut self) {
+        let Some((dialect, page)) = self.engine.as_ref().map(|e| (e.dialect, e.models.clone())) else {
+            return;
+        };
+        self.models_asked = Some(self.now());
+        let read = move |body: &[u8]| read_models(dialect, body).map_err(|_| ScrapeFailure::NotSignals);
+        match self.asker().read(PageKind::Models, &page, read).await {
+            Ok(mut models) => {
+                models.truncate(MAX_LISTED);
+                self.models_failed = 0;
+                self.unlisted = false;
+                let expected = self.given.target.model.as_deref();
+                let (another, verdict) = self.given.past.lock().list(dialect, expected, &models);
+                if another {
+                    self.restarted("it lists other models");
+                }
+                if let Some(verdict) = verdict {
+                    self.judged(verdict);
+                }
+                self.membership().models(self.id(), &models);
+                self.due.models = self.slow.next(self.now());
+            }
+            Err(failure) => {
+                self.unlisted = failure.answered();
+                self.models_failed = self.models_failed.saturating_add(1);
+                // Sooner than usual at first, and then as usual.
+                let slow = self.given.target.slow_interval;
+                let wait = (slow / 16).saturating_mul(1 << self.models_failed.min(4)).min(slow);
+                self.due.models = self.now() + wait;
+                tracing::debug!(url = %self.given.target.url, %failure, "its models are not known");
+                self.lost_without_load();
+            }
+        }
+    }
+
+    /// Reads the exporter of the node's GPUs.
+    pub(super) async fn read_gpu(&mut self) {
+        self.due.gpu = self.slow.next(self.now());
+        let Some(url) = &self.given.target.dcgm_url else { return };
+        let at = Instant::now();
+        let gpus: Vec<&str> = self.given.target.gpus.iter().map(String::as_str).collect();
+        let read = |body: &[u8]| {
+            let gpu = read_dcgm(body, if gpus.is_empty() { None } else { Some(&gpus) });
+            if gpu == Gpu::default() { Err(ScrapeFailure::NotSignals) } else { Ok(gpu) }
+        };
+        let result = match Page::get(url, false) {
+            Ok(page) => self.asker().read(PageKind::Gpu, &page, read).await,
+            Err(failure) => Err(failure),
+        };
+        let now = self.now();
+        match result {
+            Ok(gpu) => self.gpu = Some((now, gpu)),
+            Err(failure) => {
+                tracing::debug!(%url, %failure, "the GPUs' figures cannot be read");
+                let kept = self.given.target.slow_interval.saturating_mul(GPU_KEPT);
+                self.gpu.take_if(|(read, _)| now.since(*read) > kept);
+            }
+        }
+        // Nothing else will bring them.
+        if self.engine.as_ref().is_some_and(|engine| !engine.tells_load())
+            && let Some((_, gpu)) = self.gpu
+        {
+            self.membership().signals(self.id(), at, &Signals { gpu, ..Signals::default() });
+        }
+    }
+
+    /// Triton's own page has GPU figures as well; the exporter's count for more.
+    fn add_gpu(&self, signals: &mut Signals) {
+        let Some((_, exported)) = self.gpu else { return };
+        let own = signals.gpu;
+        signals.gpu = Gpu {
+            utilization: exported.utilization.or(own.utilization),
+            temperature_c: exported.temperature_c.or(own.temperature_c),
+            throttle: exported.throttle.or(own.throttle),
+            power_w: exported.power_w.or(own.power_w),
+            sm_clock_mhz: exported.sm_clock_mhz.or(own.sm_clock_mhz),
+        };
+    }
+}

@@ -1,0 +1,179 @@
+//! All endpoints that are read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_core::Time;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use super::ScrapeTarget;
+use super::fetch::Pages;
+use super::follow::Follow;
+use super::lanes::Lanes;
+use super::nudge::Nudge;
+use super::past::Past;
+use crate::membership::Membership;
+use crate::watch::bounded;
+
+/// How soon an idle endpoint that gets work is read again.
+const PULSE: Duration = Duration::from_millis(100);
+
+/// What every loop uses.
+pub(crate) struct Shared<M: Membership> {
+    pub(crate) membership: Arc<M>,
+    pub(crate) pages: Pages,
+    pub(crate) lanes: Lanes,
+    pub(crate) seed: u64,
+    origin: Instant,
+}
+
+impl<M: Membership> Shared<M> {
+    pub(crate) fn now(&self) -> Time {
+        Time::ZERO + self.origin.elapsed()
+    }
+
+    pub(crate) async fn sleep_until(&self, at: Time) {
+        match self.origin.checked_add(at.since(Time::ZERO)) {
+            Some(at) => tokio::time::sleep_until(at).await,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// The endpoints that are read, and how to reach their loops.
+pub(crate) struct Scrapers<M: Membership> {
+    shared: Arc<Shared<M>>,
+    handle: Handle,
+    running: Mutex<Running<M::Id>>,
+    /// The same loops for the pulse, which must not wait for a change of targets.
+    nudges: Arc<Mutex<Nudges<M::Id>>>,
+}
+
+type Nudges<Id> = Arc<[(Id, Arc<Nudge>)]>;
+
+struct Running<Id> {
+    loops: BTreeMap<Id, Scraper<Id>>,
+    /// How many loops have been started, for the phases.
+    started: u64,
+    pulse: Option<AbortHandle>,
+}
+
+struct Scraper<Id> {
+    target: ScrapeTarget<Id>,
+    nudge: Arc<Nudge>,
+    past: Arc<Mutex<Past>>,
+    task: AbortHandle,
+}
+
+impl<M: Membership> Scrapers<M> {
+    pub(crate) fn new(membership: Arc<M>, handle: Handle, origin: Instant, seed: u64) -> Scrapers<M> {
+        let (pages, lanes) = (Pages::new(), Lanes::new());
+        Scrapers {
+            shared: Arc::new(Shared { membership, pages, lanes, seed, origin }),
+            handle,
+            running: Mutex::new(Running { loops: BTreeMap::new(), started: 0, pulse: None }),
+            nudges: Arc::new(Mutex::new(Arc::from([]))),
+        }
+    }
+
+    /// Reads exactly `targets` from now on.
+    pub(crate) fn set(&self, targets: Vec<ScrapeTarget<M::Id>>) {
+        let mut running = self.running.lock();
+        let wanted: BTreeMap<M::Id, ScrapeTarget<M::Id>> = targets.into_iter().map(|t| (t.id, t)).collect();
+        running.loops.retain(|id, scraper| {
+            let stays = wanted.contains_key(id);
+            if !stays {
+                scraper.task.abort();
+            }
+            stays
+        });
+        let mut place = 0;
+        for (id, target) in wanted {
+            let before = running.loops.remove(&id);
+            let scraper = match before {
+                Some(scraper) if scraper.target == target => scraper,
+                before => {
+                    let ordinal = running.started;
+                    running.started += 1;
+                    place += 1;
+                    self.follow(target, before, ordinal, place - 1)
+                }
+            };
+            running.loops.insert(id, scraper);
+        }
+        let nudges = running.loops.iter().map(|(id, scraper)| (*id, Arc::clone(&scraper.nudge)));
+        *self.nudges.lock() = nudges.collect();
+        if running.pulse.is_none() && !running.loops.is_empty() {
+            let pulse = pulse(Arc::clone(&self.shared), Arc::clone(&self.nudges));
+            running.pulse = Some(self.handle.spawn(pulse).abort_handle());
+        }
+    }
+
+    fn follow(
+        &self,
+        target: ScrapeTarget<M::Id>,
+        before: Option<Scraper<M::Id>>,
+        ordinal: u64,
+        place: u32,
+    ) -> Scraper<M::Id> {
+        if let Some(old) = &before {
+            old.task.abort();
+        }
+        let past = match before {
+            // Other settings for the same server: what it was still counts.
+            Some(old) if old.target.url == target.url && old.target.dialect == target.dialect => {
+                old.past.lock().expect_anew();
+                old.past
+            }
+            _ => Arc::default(),
+        };
+        let nudge = Arc::new(Nudge::default());
+        let mut kept = target.clone();
+        kept.interval_min = bounded(kept.interval_min);
+        kept.interval_max = bounded(kept.interval_max);
+        kept.slow_interval = bounded(kept.slow_interval);
+        kept.timeout = bounded(kept.timeout);
+        let follow = Follow {
+            target: kept,
+            shared: Arc::clone(&self.shared),
+            nudge: Arc::clone(&nudge),
+            past: Arc::clone(&past),
+            ordinal,
+            place,
+        };
+        let task = self.handle.spawn(follow.run()).abort_handle();
+        Scraper { target, nudge, past, task }
+    }
+
+    /// The endpoint's models are read as soon as may be.
+    pub(crate) fn ask_models(&self, id: M::Id) {
+        if let Some(scraper) = self.running.lock().loops.get(&id) {
+            scraper.nudge.ask_models();
+        }
+    }
+
+    /// The endpoint has become ready: everything of it is read at once.
+    pub(crate) fn became_ready(&self, id: M::Id) {
+        if let Some(scraper) = self.running.lock().loops.get(&id) {
+            scraper.nudge.ask_load();
+            scraper.nudge.ask_models();
+        }
+    }
+}
+
+/// Wakes the loops of idle endpoints that have got work.
+async fn pulse<M: Membership>(shared: Arc<Shared<M>>, nudges: Arc<Mutex<Nudges<M::Id>>>) {
+    loop {
+        tokio::time::sleep(PULSE).await;
+        let nudges = Arc::clone(&nudges.lock());
+        for (id, nudge) in nudges.iter() {
+            if nudge.is_resting() && shared.membership.in_flight(*id) > 0 {
+                nudge.ask_load();
+            }
+        }
+    }
+}

@@ -1,15 +1,23 @@
 //! Request bodies: finding what routing needs, checking the rest, changing
 //! nothing.
 
+mod blocks;
 mod fields;
+mod head;
+mod ids;
 mod json;
 mod multipart;
+mod order;
 mod problem;
 mod prompt;
+mod render;
 mod splice;
+mod values;
 
 use std::ops::Range;
 
+pub use blocks::BLOCK_BYTES;
+pub use ids::token_ids;
 pub use json::scan_json;
 pub use multipart::scan_multipart;
 pub use problem::BodyError;
@@ -86,6 +94,25 @@ pub struct Scan {
     pub prompt_head_hash: u64,
     /// `stream_options.include_usage` is true.
     pub include_usage: bool,
+    /// One XXH3-64 for every full block of [`BLOCK_BYTES`] bytes of the rendered
+    /// prompt, each of its block alone: to say what a prompt begins with, chain
+    /// them from a seed of model, adapter and salt.
+    ///
+    /// Rendered are the decoded texts in the order of a chat template: tools,
+    /// system text, then every message with its role, its content and its tool
+    /// calls. A picture, recording or file is there by the hash of its value, a
+    /// token id by four little-endian bytes, and what parts two texts is no
+    /// UTF-8. Escapes, white space and the order of top-level keys change
+    /// nothing. Of an array of prompts only the first is rendered.
+    pub text_blocks: Vec<u64>,
+    /// Bytes of the rendered prompt, those behind the last full block included.
+    pub rendered_bytes: usize,
+    /// XXH3 of the decoded `cache_salt`: what engines keep apart in their
+    /// prefix caches.
+    pub cache_salt: Option<u64>,
+    /// Where the first prompt lies in the body, brackets included, when it is
+    /// an array that begins with a token id; [`token_ids`] reads it.
+    pub token_ids_span: Option<Range<usize>>,
 }
 
 #[cfg(test)]

@@ -9,11 +9,13 @@ mod extent;
 mod number;
 mod pull;
 mod string;
+mod unescape;
 
 pub(crate) use escape::push_string;
 pub(crate) use number::{count_u32, lenient_u64};
 pub(crate) use pull::{Event, Pull};
 pub(crate) use string::Str;
+pub(crate) use unescape::{ROOM, unescape_some};
 
 /// What is wrong with a text that is not JSON, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

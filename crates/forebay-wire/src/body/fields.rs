@@ -21,6 +21,7 @@ pub(super) enum Field {
     Tools,
     User,
     StreamOptions,
+    CacheSalt,
     /// Text that only adds to the prompt's size.
     Query,
     Documents,
@@ -30,7 +31,7 @@ pub(super) enum Field {
 
 use Field::*;
 
-const ALL: [Field; 20] = [
+const ALL: [Field; 21] = [
     Model,
     Stream,
     N,
@@ -47,6 +48,7 @@ const ALL: [Field; 20] = [
     Tools,
     User,
     StreamOptions,
+    CacheSalt,
     Query,
     Documents,
     Text1,
@@ -73,6 +75,7 @@ impl Field {
             Tools => "tools",
             User => "user",
             StreamOptions => "stream_options",
+            CacheSalt => "cache_salt",
             Query => "query",
             Documents => "documents",
             Text1 => "text_1",
@@ -85,10 +88,10 @@ impl Field {
         ALL.into_iter().find(|f| f.name().as_bytes() == key && f.is_read_by(api))
     }
 
-    const fn is_read_by(self, api: Api) -> bool {
+    pub(super) const fn is_read_by(self, api: Api) -> bool {
         let bare = !api.generates() && !matches!(api, Api::Embeddings);
         match self {
-            Model | Stream | User => true,
+            Model | Stream | User | CacheSalt => true,
             N => api.generates() || matches!(api, Api::Images),
             BestOf | PromptEmbeds => matches!(api, Api::Completions),
             MaxCompletionTokens | MaxTokens | MaxOutputTokens | StreamOptions => api.generates(),
@@ -114,6 +117,18 @@ impl Field {
             System | Instructions => 0,
             Input => 2,
             _ => 1,
+        }
+    }
+
+    /// How many ranks there are.
+    pub(super) const RANKS: usize = 4;
+
+    /// Its place among the fields that are rendered, in the order of a template.
+    /// No API reads two fields of one rank.
+    pub(super) const fn rank(self) -> usize {
+        match self {
+            Tools => 0,
+            _ => 1 + self.part(),
         }
     }
 

@@ -1,11 +1,18 @@
 //! The scan of a JSON body.
 
+use std::ops::Range;
+
 use xxhash_rust::xxh3::Xxh3Default;
 
 use super::{
     Api, BodyError, Scan,
     fields::Field,
-    prompt::{Head, Kind, Sizes, Walk},
+    head::Head,
+    ids::Prompts,
+    order::Order,
+    prompt::{Kind, Sizes, Walk},
+    render::Render,
+    values::Free,
 };
 use crate::json::{Event, Pull, Str, count_u32};
 
@@ -54,8 +61,13 @@ struct Reader<'a> {
     /// this order, in whatever order their keys stand.
     heads: [Head; 3],
     sizes: Sizes,
+    render: Render,
+    order: Order,
     prompts: u32,
+    /// Where token ids lie, in the prompt and in the input.
+    ids: [Option<Range<usize>>; 2],
     user_hash: Option<u64>,
+    cache_salt: Option<u64>,
     include_usage: bool,
 }
 
@@ -74,14 +86,19 @@ impl<'a> Reader<'a> {
             limits: [None; 3],
             heads: [Head::new(), Head::new(), Head::new()],
             sizes: Sizes::default(),
+            render: Render::new(body.len()),
+            order: Order::default(),
             prompts: 1,
+            ids: [None, None],
             user_hash: None,
+            cache_salt: None,
             include_usage: false,
         }
     }
 
     fn field(&mut self, field: Field) -> Result<(), BodyError> {
-        if self.seen & field.bit() != 0 {
+        // The salt is the engine's alone, and never a reason to refuse.
+        if self.seen & field.bit() != 0 && field != Field::CacheSalt {
             return Err(BodyError::Duplicate(field.name()));
         }
         self.seen |= field.bit();
@@ -98,7 +115,7 @@ impl<'a> Reader<'a> {
             Field::MaxTokens => self.limits[1] = self.count(field)?,
             Field::MaxOutputTokens => self.limits[2] = self.count(field)?,
             Field::Messages => {
-                let kind = self.walk(field).messages()?;
+                let kind = self.walk(field)?;
                 self.judge(field, kind, "an array", &[Kind::Array])?;
             }
             Field::Prompt | Field::Input => self.prompt_or_input(field)?,
@@ -110,39 +127,55 @@ impl<'a> Reader<'a> {
                 }
                 _ => self.present |= field.bit(),
             },
-            Field::System | Field::Instructions => self.walk(field).content()?,
-            // Templates render tools as JSON, so what they cost is their length.
-            Field::Tools => {
-                let start = self.pull.pos();
-                self.pull.skip_value()?;
-                self.sizes.bytes += self.pull.pos() - start;
+            Field::System | Field::Instructions | Field::Tools => {
+                self.walk(field)?;
             }
-            Field::User => match self.any()? {
-                Some(Event::String(user)) => {
-                    let mut hash = Xxh3Default::new();
-                    user.decode(self.body, |run| {
-                        hash.update(run);
-                        true
-                    });
-                    self.user_hash = Some(hash.digest());
-                }
-                _ => self.user_hash = None,
-            },
+            Field::User => self.user_hash = self.hash()?,
+            Field::CacheSalt => self.cache_salt = self.hash()?,
             Field::StreamOptions => self.stream_options()?,
             Field::Query | Field::Documents | Field::Text1 | Field::Text2 => {
-                self.walk(field).count_value()?
+                let on = std::mem::take(&mut self.render.on);
+                let mut walk = self.walker(field);
+                let first = walk.pull.next()?;
+                walk.value(first, Free::Arguments)?;
+                self.render.on = on;
             }
         }
         Ok(())
     }
 
-    fn walk(&mut self, field: Field) -> Walk<'_, 'a> {
+    /// Walks over the value of a field that is part of the prompt.
+    fn walk(&mut self, field: Field) -> Result<Kind, BodyError> {
+        self.render.on = self.order.note(self.api, field, self.body, &self.pull);
+        let (api, mut found) = (self.api, Prompts::default());
+        let kind = self.walker(field).rendered(api, field, &mut found)?;
+        self.prompts = self.prompts.max(found.count);
+        if let Some(ids) = self.ids.get_mut(usize::from(field == Field::Input)) {
+            *ids = found.ids.or(ids.take());
+        }
+        Ok(kind)
+    }
+
+    fn walker(&mut self, field: Field) -> Walk<'_, 'a> {
         Walk {
             buf: self.body,
             pull: &mut self.pull,
             head: &mut self.heads[field.part()],
             sizes: &mut self.sizes,
+            render: &mut self.render,
         }
+    }
+
+    /// The hash of a string that may be absent; a value of another type is
+    /// passed over.
+    fn hash(&mut self) -> Result<Option<u64>, BodyError> {
+        let Some(Event::String(text)) = self.any()? else { return Ok(None) };
+        let mut hash = Xxh3Default::new();
+        text.decode(self.body, |run| {
+            hash.update(run);
+            true
+        });
+        Ok(Some(hash.digest()))
     }
 
     fn model(&mut self) -> Result<(), BodyError> {
@@ -161,14 +194,7 @@ impl<'a> Reader<'a> {
     }
 
     fn prompt_or_input(&mut self, field: Field) -> Result<(), BodyError> {
-        let kind = if self.api == Api::Responses {
-            self.walk(field).messages()?
-        } else {
-            let mut prompts = 1;
-            let kind = self.walk(field).prompts(&mut prompts)?;
-            self.prompts = self.prompts.max(prompts);
-            kind
-        };
+        let kind = self.walk(field)?;
         // Where routing does not need the field, its type is the engine's to judge.
         if matches!(self.api, Api::Completions | Api::Responses | Api::Embeddings) {
             self.judge(field, kind, "a string or an array", &[Kind::String, Kind::Array])?;
@@ -256,6 +282,7 @@ impl<'a> Reader<'a> {
         if let Some(field) = missing {
             return Err(BodyError::Missing(field));
         }
+        let (text_blocks, rendered_bytes) = self.order.rendered(self.api, self.body, self.render)?.finish();
         Ok(Scan {
             model: model.to_text(self.body),
             model_span: model.start - 1..model.end + 1,
@@ -269,6 +296,10 @@ impl<'a> Reader<'a> {
             user_hash: self.user_hash,
             prompt_head_hash: Head::hash(self.heads),
             include_usage: self.include_usage,
+            text_blocks,
+            rendered_bytes,
+            cache_salt: self.cache_salt,
+            token_ids_span: self.ids.into_iter().flatten().next(),
         })
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use memchr::memmem;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{BodyError, Scan, json::MAX_MODEL, prompt::Head};
+use super::{BodyError, Scan, head::Head, json::MAX_MODEL, render::Render};
 
 const MAX_PARTS: usize = 1000;
 const MAX_PART_HEADERS: usize = 16 * 1024;
@@ -73,6 +73,9 @@ impl Fields {
         let prompt = text(&self.prompt);
         let mut head = Head::new();
         head.push_raw(prompt);
+        let mut render = Render::new(prompt.len());
+        render.raw(prompt);
+        let (text_blocks, rendered_bytes) = render.finish();
         Ok(Scan {
             model: model.to_owned(),
             model_span,
@@ -86,6 +89,10 @@ impl Fields {
             user_hash: self.user.is_some().then(|| xxh3_64(text(&self.user))),
             prompt_head_hash: Head::hash([head]),
             include_usage: false,
+            text_blocks,
+            rendered_bytes,
+            cache_salt: None,
+            token_ids_span: None,
         })
     }
 }

@@ -42,7 +42,23 @@ fn some_digits(buf: &[u8], pos: usize) -> Result<usize, JsonError> {
 /// A checked number as a count: a non-negative whole number, however it is
 /// spelled (`64`, `64.0`, `6.4e1`), clamped to the range of u32. None for
 /// fractions and for negative numbers.
+#[inline]
 pub(crate) fn count_u32(text: &[u8]) -> Option<u32> {
+    // Nine digits always fit: token ids, of which there may be many thousands.
+    if text.len() <= 9 {
+        let (value, all_digits) = text.iter().fold((0u32, true), |(value, all), byte| {
+            let digit = byte.wrapping_sub(b'0');
+            (value.wrapping_mul(10).wrapping_add(u32::from(digit)), all & (digit < 10))
+        });
+        if all_digits {
+            return Some(value);
+        }
+    }
+    long_count_u32(text)
+}
+
+#[inline(never)]
+fn long_count_u32(text: &[u8]) -> Option<u32> {
     if text.iter().all(u8::is_ascii_digit) {
         return Some(u32::try_from(digits_u64(text)).unwrap_or(u32::MAX));
     }

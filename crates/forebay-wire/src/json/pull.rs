@@ -38,6 +38,7 @@ enum Expect {
 }
 
 /// A scan of one JSON text.
+#[derive(Clone)]
 pub(crate) struct Pull<'a> {
     buf: &'a [u8],
     pos: usize,
@@ -58,6 +59,20 @@ impl<'a> Pull<'a> {
         let mut pull = Pull { pos, depth: 1, expect: Expect::KeyOrEnd, ..Pull::new(buf) };
         pull.objects[0] = 1;
         pull
+    }
+
+    /// A scanner before the value at `pos` of a top-level object's key.
+    pub(crate) fn at_value(buf: &'a [u8], pos: usize) -> Pull<'a> {
+        Pull { expect: Expect::Value, ..Pull::at_key(buf, pos) }
+    }
+
+    /// True when a null comes next.
+    pub(crate) fn null_is_next(&self) -> bool {
+        let mut rest = self.buf.get(self.pos..).unwrap_or_default();
+        while let [b' ' | b'\n' | b'\t' | b'\r', behind @ ..] = rest {
+            rest = behind;
+        }
+        rest.starts_with(b"null")
     }
 
     /// How many containers are open.

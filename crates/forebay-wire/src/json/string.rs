@@ -1,7 +1,8 @@
 //! JSON strings: checking, comparing and decoding.
 
 use super::JsonError;
-use super::extent::{Extent, hex4, long, short};
+use super::extent::{Extent, long, short};
+use super::unescape::decode_escape;
 
 /// Where a checked string lies in its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +38,11 @@ impl Str {
     /// True for `""`.
     pub(crate) fn is_empty(self) -> bool {
         self.start == self.end
+    }
+
+    /// True when what is written is the text itself.
+    pub(crate) fn is_plain(self) -> bool {
+        self.escape_cost == 0
     }
 
     /// The string as written, without its quotes.
@@ -124,47 +130,6 @@ impl Str {
         match String::from_utf8(bytes) {
             Ok(text) => text,
             Err(e) => String::from_utf8_lossy(e.as_bytes()).into_owned(),
-        }
-    }
-}
-
-/// Decodes the checked escape that `text` starts with; returns its length as
-/// written and decoded.
-fn decode_escape(text: &[u8], out: &mut [u8; 4]) -> (usize, usize) {
-    let one = match text.get(1) {
-        Some(b'b') => 0x08,
-        Some(b'f') => 0x0c,
-        Some(b'n') => b'\n',
-        Some(b'r') => b'\r',
-        Some(b't') => b'\t',
-        Some(b'u') => return decode_unicode(text, out),
-        Some(&other) => other,
-        None => b'\\',
-    };
-    out[0] = one;
-    (2, 1)
-}
-
-fn decode_unicode(text: &[u8], out: &mut [u8; 4]) -> (usize, usize) {
-    let unit = |at: usize| text.get(at..at + 4).and_then(hex4);
-    let first = unit(2).unwrap_or(0xfffd);
-    if (0xd800..0xdc00).contains(&first)
-        && text.get(6..8) == Some(b"\\u")
-        && let Some(second @ 0xdc00..=0xdfff) = unit(8)
-        && let Some(c) = char::from_u32(0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00))
-    {
-        return (12, c.encode_utf8(out).len());
-    }
-    match char::from_u32(first) {
-        Some(c) => (6, c.encode_utf8(out).len()),
-        None => {
-            *out = [
-                0xe0 | (first >> 12) as u8,
-                0x80 | (first >> 6 & 0x3f) as u8,
-                0x80 | (first & 0x3f) as u8,
-                0,
-            ];
-            (6, 3)
         }
     }
 }

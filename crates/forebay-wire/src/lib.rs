@@ -1,5 +1,5 @@
 //! Reading and writing the formats that pass through: request bodies, event
-//! streams, token usage, error bodies and Prometheus text.
+//! streams, token usage, error bodies, Prometheus text and KV-cache events.
 //!
 //! Pure functions over bytes. Nothing here builds a tree or allocates per
 //! field, and no input makes it panic: requests are checked strictly, because
@@ -9,6 +9,7 @@
 pub mod body;
 pub mod error;
 mod json;
+pub mod kv_events;
 pub mod prom;
 pub mod signals;
 pub mod sse;

@@ -7,15 +7,22 @@
 
 mod correction;
 mod decay;
+mod errors;
+mod evidence;
 mod lengths;
 mod network;
 mod presets;
+mod speeds;
 mod step_model;
 #[cfg(test)]
 mod testing;
+mod watchdog;
 
 pub use correction::TpotCorrection;
 pub use decay::{Arrivals, DecayedSum, Ewma};
+pub use errors::{ErrorStats, ErrorSummary};
 pub use lengths::OutputLengths;
 pub use network::NetworkTime;
+pub use speeds::{Predicted, SpeedReport, Speeds};
 pub use step_model::StepModel;
+pub use watchdog::{Trust, Watchdog, WatchdogLimits};

@@ -170,7 +170,8 @@ mod tests {
 
     #[test]
     fn every_name_gives_a_valid_model() {
-        for accelerator in ["", "h200", "b200", "v100", "l4", "mi300x", "abacus", "a100-tp8", "tp0-nan", "€"] {
+        for accelerator in ["", "h200", "b200", "v100", "l4", "mi300x", "abacus", "a100-tp8", "tp0-nan", "€"]
+        {
             for model in ["", "gpt", "0b", "-3b", "nanb", "1e9b", "405b-fp8", "1.5B"] {
                 let m = StepModel::guess(accelerator, model);
                 assert!(m.valid(), "{accelerator} {model}: {m:?}");

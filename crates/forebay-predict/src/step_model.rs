@@ -81,14 +81,7 @@ impl StepModel {
     /// will still generate, `output` tokens each.
     ///
     /// `M = max(0, pin + n·ô + x − cap)/cap · ô·τ`
-    pub fn memory_wait_ms(
-        &self,
-        pinned: f64,
-        in_flight: f64,
-        output: f64,
-        needed: f64,
-        step_ms: f64,
-    ) -> f64 {
+    pub fn memory_wait_ms(&self, pinned: f64, in_flight: f64, output: f64, needed: f64, step_ms: f64) -> f64 {
         (pinned + in_flight * output + needed - self.cap).max(0.0) / self.cap * output * step_ms
     }
 

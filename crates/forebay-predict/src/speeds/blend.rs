@@ -1,0 +1,74 @@
+//! From two kinds of evidence to two factors.
+
+use serde::{Deserialize, Serialize};
+
+use super::signal::Reading;
+
+/// An endpoint is between .25 and 6 times as slow as its class, in logarithms.
+const WITHIN_CLASS: (f64, f64) = (-1.386_294_361_119_890_6, 1.791_759_469_228_055);
+/// Of a deviation in prefill, this much is expected in decode while that has
+/// no evidence of its own: compute differs more between accelerators than
+/// memory bandwidth does (2.9 times and 1.5 times for an A100 beside an H100).
+const DECODE_SHARE: f64 = 0.5;
+
+/// A log factor held within what an endpoint may differ from its class.
+pub(super) fn within_class(log_factor: f64) -> f64 {
+    log_factor.clamp(WITHIN_CLASS.0, WITHIN_CLASS.1)
+}
+
+/// A dead band that is left at its edge and entered again at half its width,
+/// so that a value near the edge does not flip back and forth.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Band {
+    outside: bool,
+}
+
+impl Band {
+    /// Follows a value; `half` is half the band's width.
+    pub(super) fn follow(&mut self, value: f64, half: f64) {
+        let edge = if self.outside { half / 2.0 } else { half };
+        self.outside = value.abs() > edge;
+    }
+
+    /// The value outside the band, 0 inside.
+    pub(super) fn read(&self, value: f64) -> f64 {
+        if self.outside { value } else { 0.0 }
+    }
+
+    pub(super) fn outside(&self) -> bool {
+        self.outside
+    }
+}
+
+/// The factors of prefill and decode from what first tokens (`prefill`) and
+/// token times (`decode`) say.
+///
+/// First tokens are few and blurred by the queue, token times are many and
+/// sharp. So prefill follows its own evidence where that is clear, else the
+/// decode's as far as its own allows; decode follows its own, and half of
+/// prefill's while it has none (an endpoint that answers nothing streamed).
+pub(super) fn factors(prefill: &Reading, decode: &Reading) -> (f64, f64) {
+    let scale_of = |own: &Reading, other: &Reading| {
+        own.scale_belief * own.scale + (1.0 - own.scale_belief) * other.scale
+    };
+    let of_prefill = if prefill.deviates {
+        prefill.deviation
+    } else if decode.deviates {
+        let reach = prefill.half / prefill.belief.max(0.05);
+        decode.deviation.clamp(prefill.deviation - reach, prefill.deviation + reach)
+    } else {
+        0.0
+    };
+    let of_decode = if decode.deviates {
+        decode.deviation
+    } else if prefill.deviates {
+        DECODE_SHARE * (1.0 - decode.belief) * prefill.deviation
+    } else {
+        0.0
+    };
+    let factor = |scale: f64, own: f64, prior: f64| (scale + within_class(own + prior)).exp();
+    (
+        factor(scale_of(prefill, decode), of_prefill, prefill.prior),
+        factor(scale_of(decode, prefill), of_decode, decode.prior),
+    )
+}

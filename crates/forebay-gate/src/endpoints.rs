@@ -1,9 +1,37 @@
-//! The endpoints of a Gate as parallel arrays by slot.
+//! The endpoints of a Gate, by slot.
 //!
-//! Load is never only a stale report: `in_flight` and `work` are what this
-//! Gate sent and what has not ended, changed the moment it changes.
+//! Load is never only a stale report: what this Gate sent and what has not
+//! ended is changed the moment it changes, and a report adds what others sent.
 
-use forebay_core::{EndpointFacts, EndpointId, EndpointState, LoadReport};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_core::{
+    EndpointFacts, EndpointId, EndpointState, LoadReport, ModelId, OrcaLoad, Time, VersionId,
+};
+use forebay_predict::{NetworkTime, Predicted, Speeds, StepModel};
+use serde::{Deserialize, Serialize};
+
+use crate::pick::cost::PREFILL_WINDOW_MS;
+use crate::residents::Residents;
+use crate::row::{Charge, Row};
+use crate::runs::Runs;
+
+/// What is known of an endpoint's own speed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SpeedView {
+    /// How much longer than its class it takes to compute a prompt; 1 = as the class.
+    pub prefill_factor: f64,
+    /// … to generate a token.
+    pub decode_factor: f64,
+    /// Milliseconds for one prompt token.
+    pub prefill_ms_per_token: f64,
+    /// Milliseconds of an empty decode step.
+    pub step_ms: f64,
+    /// Network time there and back, in milliseconds.
+    pub network_ms: f64,
+}
 
 /// What a Gate knows of one endpoint's load.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,23 +48,91 @@ pub struct EndpointLoad {
     pub weight: f64,
     /// What it last said of itself.
     pub report: Option<LoadReport>,
+    /// Prompt tokens sent whose first output token has not been seen, as
+    /// milliseconds of prefill.
+    pub owed_ms: f64,
+    /// Distinct prompt tokens in flight, in blocks of the prefix index.
+    pub blocks: u64,
+    /// Requests there that this gateway did not send, as reported.
+    pub foreign: f64,
+    /// Its speed as learned.
+    pub speed: SpeedView,
+    /// Share of its load that it may get while it ramps up; 1 when it is done.
+    pub ramp: f64,
 }
 
-/// Parallel arrays; a slot is free when its `pools` count is zero and nothing
-/// is in flight there.
-#[derive(Debug, Default)]
+/// A load report that came with an answer, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Orca {
+    pub(crate) at: Time,
+    pub(crate) load: OrcaLoad,
+}
+
+/// Everything by slot; a slot is free when nobody is a member there and nothing
+/// is in flight.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Endpoints {
     generation: Vec<u32>,
     name: Vec<String>,
     state: Vec<EndpointState>,
     weight: Vec<f64>,
-    in_flight: Vec<u32>,
-    work: Vec<u64>,
     picked: Vec<u64>,
     report: Vec<Option<LoadReport>>,
+    orca: Vec<Option<Orca>>,
+    version: Vec<Option<VersionId>>,
+    /// When it became ready after being new or away; none once it has ramped up.
+    ready_since: Vec<Option<Time>>,
     member: Vec<bool>,
     free: Vec<u32>,
+    rows: Vec<Row>,
+    runs: Vec<Runs>,
+    residents: Vec<Residents>,
+    network: NetworkTime,
+    /// Which step model each follows.
+    class: Vec<u16>,
+    classes: BTreeMap<String, u16>,
+    models: Vec<StepModel>,
+    speeds: Speeds,
+    /// When the cached constants of every row were last refreshed.
+    refreshed: Time,
+    /// What `Row::dispatched` is scaled to.
+    epoch: Time,
 }
+
+impl Default for Endpoints {
+    fn default() -> Endpoints {
+        Endpoints {
+            generation: Vec::new(),
+            name: Vec::new(),
+            state: Vec::new(),
+            weight: Vec::new(),
+            picked: Vec::new(),
+            report: Vec::new(),
+            orca: Vec::new(),
+            version: Vec::new(),
+            ready_since: Vec::new(),
+            member: Vec::new(),
+            free: Vec::new(),
+            rows: Vec::new(),
+            runs: Vec::new(),
+            residents: Vec::new(),
+            network: NetworkTime::new(),
+            class: Vec::new(),
+            classes: BTreeMap::new(),
+            models: Vec::new(),
+            speeds: Speeds::default(),
+            refreshed: Time::ZERO,
+            epoch: Time::ZERO,
+        }
+    }
+}
+
+/// Learned speeds settle over seconds; every row is brought up to date this often.
+const REFRESH: Duration = Duration::from_millis(250);
+/// The scale of decayed sums is moved on before its numbers leave what an f64 can hold.
+const EPOCH: Duration = Duration::from_secs(600);
+/// A report of others' load loses half its weight in this time.
+const FOREIGN_HALF_LIFE_S: f32 = 5.0;
 
 impl Endpoints {
     /// The member with this name, if any. O(n); only on membership changes.
@@ -44,32 +140,60 @@ impl Endpoints {
         (0..self.name.len()).find(|&i| self.member[i] && self.name[i] == name).map(|i| i as u32)
     }
 
-    pub(crate) fn insert(&mut self, facts: EndpointFacts, state: EndpointState) -> EndpointId {
+    pub(crate) fn insert(&mut self, facts: EndpointFacts, state: EndpointState, now: Time) -> EndpointId {
+        let slot = self.free.pop().unwrap_or_else(|| self.grow());
+        let i = slot as usize;
         let weight = sane_weight(facts.weight);
-        if let Some(slot) = self.free.pop() {
-            let i = slot as usize;
-            self.generation[i] = self.generation[i].wrapping_add(1);
-            self.name[i] = facts.name;
-            self.state[i] = state;
-            self.weight[i] = weight;
-            self.in_flight[i] = 0;
-            self.work[i] = 0;
-            self.picked[i] = 0;
-            self.report[i] = None;
-            self.member[i] = true;
-            return self.id(slot);
-        }
+        self.generation[i] = self.generation[i].wrapping_add(1);
+        self.name[i] = facts.name;
+        self.state[i] = state;
+        self.weight[i] = weight;
+        self.picked[i] = 0;
+        self.report[i] = None;
+        self.orca[i] = None;
+        self.version[i] = facts.version;
+        self.ready_since[i] = (state == EndpointState::Ready).then_some(now);
+        self.member[i] = true;
+        self.rows[i] = Row::default();
+        self.runs[i] = Runs::default();
+        self.residents[i] = Residents::default();
+        self.network.leave(slot);
+        self.class[i] = self.class_of(facts.accelerator.as_deref());
+        // A weight is what the operator takes its speed to be, until it shows.
+        self.speeds.join(slot, self.class[i], weight);
+        self.refresh_row(slot);
+        self.id(slot)
+    }
+
+    fn grow(&mut self) -> u32 {
         let slot = self.generation.len() as u32;
-        self.generation.push(0);
-        self.name.push(facts.name);
-        self.state.push(state);
-        self.weight.push(weight);
-        self.in_flight.push(0);
-        self.work.push(0);
+        // The first holder of a slot is generation 0.
+        self.generation.push(u32::MAX);
+        self.name.push(String::new());
+        self.state.push(EndpointState::Disabled);
+        self.weight.push(1.0);
         self.picked.push(0);
         self.report.push(None);
-        self.member.push(true);
-        self.id(slot)
+        self.orca.push(None);
+        self.version.push(None);
+        self.ready_since.push(None);
+        self.member.push(false);
+        self.rows.push(Row::default());
+        self.runs.push(Runs::default());
+        self.residents.push(Residents::default());
+        self.class.push(0);
+        slot
+    }
+
+    fn class_of(&mut self, accelerator: Option<&str>) -> u16 {
+        let name = accelerator.unwrap_or("");
+        if let Some(class) = self.classes.get(name) {
+            return *class;
+        }
+        let class = self.models.len() as u16;
+        self.models.push(StepModel::guess(name, ""));
+        self.classes.insert(name.to_owned(), class);
+        class
     }
 
     pub(crate) fn id(&self, slot: u32) -> EndpointId {
@@ -82,6 +206,11 @@ impl Endpoints {
         (self.generation.get(i) == Some(&id.generation) && self.member[i]).then_some(id.slot)
     }
 
+    /// How many slots there are, free ones included.
+    pub(crate) fn slots(&self) -> usize {
+        self.generation.len()
+    }
+
     /// Takes an endpoint out. Its slot is reused once nothing is in flight there.
     pub(crate) fn remove(&mut self, slot: u32) {
         let i = slot as usize;
@@ -90,46 +219,110 @@ impl Endpoints {
         }
         self.member[i] = false;
         self.state[i] = EndpointState::Disabled;
-        if self.in_flight[i] == 0 {
+        self.speeds.leave(slot);
+        if self.rows[i].requests == 0 {
             self.free.push(slot);
         }
     }
 
-    pub(crate) fn add_load(&mut self, slot: u32, work: u64) {
+    pub(crate) fn set_state(&mut self, slot: u32, state: EndpointState, now: Time) {
         let i = slot as usize;
-        self.in_flight[i] += 1;
-        self.work[i] += work;
-        self.picked[i] += 1;
-    }
-
-    /// Takes back what [`Endpoints::add_load`] added, less what
-    /// [`Endpoints::reduce_work`] already took.
-    pub(crate) fn remove_load(&mut self, slot: u32, work_left: u64) {
-        let i = slot as usize;
-        debug_assert!(self.in_flight[i] > 0 && self.work[i] >= work_left);
-        self.in_flight[i] = self.in_flight[i].saturating_sub(1);
-        self.work[i] = self.work[i].saturating_sub(work_left);
-        if self.in_flight[i] == 0 && !self.member[i] {
-            self.free.push(slot);
+        if state == EndpointState::Ready && self.state[i] != EndpointState::Ready {
+            self.ready_since[i] = Some(now);
         }
-    }
-
-    pub(crate) fn reduce_work(&mut self, slot: u32, done: u64) {
-        let i = slot as usize;
-        debug_assert!(self.work[i] >= done);
-        self.work[i] = self.work[i].saturating_sub(done);
-    }
-
-    pub(crate) fn set_state(&mut self, slot: u32, state: EndpointState) {
-        self.state[slot as usize] = state;
+        self.state[i] = state;
     }
 
     pub(crate) fn set_weight(&mut self, slot: u32, weight: f64) {
         self.weight[slot as usize] = sane_weight(weight);
     }
 
+    /// The engine there began anew: it ramps up like a new one.
+    pub(crate) fn restarted(&mut self, slot: u32, now: Time) {
+        let i = slot as usize;
+        self.ready_since[i] = (self.state[i] == EndpointState::Ready).then_some(now);
+        self.report[i] = None;
+        self.orca[i] = None;
+        self.residents[i].forget();
+        self.rows[i].foreign_requests = 0.0;
+        self.rows[i].foreign_tokens = 0.0;
+    }
+
+    pub(crate) fn set_ramped(&mut self, slot: u32) {
+        self.ready_since[slot as usize] = None;
+    }
+
+    pub(crate) fn ready_since(&self, slot: u32) -> Option<Time> {
+        self.ready_since[slot as usize]
+    }
+
     pub(crate) fn set_report(&mut self, slot: u32, report: LoadReport) {
-        self.report[slot as usize] = Some(report);
+        let i = slot as usize;
+        if let Some(tokens) = report.kv_tokens.filter(|tokens| *tokens > 0) {
+            self.rows[i].inverse_memory = 1.0 / tokens as f32;
+        }
+        self.learn_foreign(slot, &report);
+        self.report[i] = Some(report);
+    }
+
+    /// What the report counts beyond what this Gate sent is others' load.
+    ///
+    /// A report is some milliseconds old, so that it can count requests of ours
+    /// that have ended since: the larger of our count now and then is taken
+    /// off, and what is left moves the estimate only half the way.
+    fn learn_foreign(&mut self, slot: u32, report: &LoadReport) {
+        let (Some(running), waiting) = (report.running, report.waiting.unwrap_or(0)) else { return };
+        let row = &mut self.rows[slot as usize];
+        let ours = row.requests.max(row.reported_requests);
+        row.reported_requests = row.requests;
+        let others = (running + waiting).saturating_sub(ours) as f32;
+        let memory = match (report.kv_usage, row.inverse_memory > 0.0) {
+            (Some(usage), true) => (usage / row.inverse_memory - row.context as f32).max(0.0),
+            _ => 0.0,
+        };
+        let tokens = if others > 0.0 { memory } else { 0.0 };
+        row.foreign_requests += (others - row.foreign_requests) * 0.5;
+        row.foreign_tokens += (tokens - row.foreign_tokens) * 0.5;
+        if row.foreign_requests < 0.05 {
+            row.foreign_requests = 0.0;
+            row.foreign_tokens = 0.0;
+        }
+    }
+
+    pub(crate) fn set_orca(&mut self, slot: u32, at: Time, load: OrcaLoad) {
+        self.orca[slot as usize] = Some(Orca { at, load });
+    }
+
+    pub(crate) fn orca(&self, slot: u32) -> Option<&Orca> {
+        self.orca[slot as usize].as_ref()
+    }
+
+    pub(crate) fn report(&self, slot: u32) -> Option<&LoadReport> {
+        self.report[slot as usize].as_ref()
+    }
+
+    pub(crate) fn set_network(&mut self, slot: u32, took: Duration, now: Time) {
+        let i = slot as usize;
+        self.network.observe(slot, took.as_secs_f64() * 1e3, now);
+        self.rows[i].network_ms = self.network.lowest_ms(slot) as f32;
+    }
+
+    pub(crate) fn residents(&self, slot: u32) -> &Residents {
+        &self.residents[slot as usize]
+    }
+
+    pub(crate) fn residents_mut(&mut self, slot: u32) -> &mut Residents {
+        &mut self.residents[slot as usize]
+    }
+
+    /// Whether a request for this adapter may go there: nobody said what is
+    /// there, or it is among it.
+    pub(crate) fn serves(&self, slot: u32, adapter: ModelId) -> bool {
+        self.residents[slot as usize].serves(adapter)
+    }
+
+    pub(crate) fn version(&self, slot: u32) -> Option<VersionId> {
+        self.version[slot as usize]
     }
 
     pub(crate) fn is_ready(&self, slot: u32) -> bool {
@@ -141,11 +334,31 @@ impl Endpoints {
     }
 
     pub(crate) fn in_flight(&self, slot: u32) -> u32 {
-        self.in_flight[slot as usize]
+        self.rows[slot as usize].requests
     }
 
     pub(crate) fn work(&self, slot: u32) -> u64 {
-        self.work[slot as usize]
+        self.rows[slot as usize].work
+    }
+
+    pub(crate) fn row(&self, slot: u32) -> &Row {
+        &self.rows[slot as usize]
+    }
+
+    /// The step model of its class, at the class's own speed.
+    pub(crate) fn model(&self, slot: u32) -> &StepModel {
+        &self.models[usize::from(self.class[slot as usize])]
+    }
+
+    /// Share of its time that it spent in prefill lately, as far as this Gate knows.
+    pub(crate) fn prefill_share(&self, slot: u32, decay: f64) -> f32 {
+        let row = &self.rows[slot as usize];
+        (row.dispatched * decay) as f32 * row.prefill_factor / PREFILL_WINDOW_MS
+    }
+
+    /// What turns `Row::dispatched` into its value now; one exponential for all.
+    pub(crate) fn decay(&self, now: Time) -> f64 {
+        (-now.since(self.epoch).as_secs_f64() * 1e3 / f64::from(PREFILL_WINDOW_MS)).exp()
     }
 
     /// A stable hash of the endpoint's address, for consistent hashing.
@@ -153,23 +366,200 @@ impl Endpoints {
         xxhash_rust::xxh3::xxh3_64(self.name[slot as usize].as_bytes())
     }
 
+    /// Puts a request's load on its endpoint. `prefill_us` and everything
+    /// else is taken back from the charge that is returned.
+    pub(crate) fn send(&mut self, slot: u32, now: Time, sent: &Sent<'_>) -> Charge {
+        if now.since(self.epoch) > EPOCH {
+            self.move_epoch(now);
+        }
+        let scale = self.decay(now).recip();
+        let i = slot as usize;
+        self.picked[i] += 1;
+        let leaf = self.runs[i].insert(sent.chain);
+        let row = &mut self.rows[i];
+        let charge = Charge {
+            work_left: sent.work,
+            prefill_us: (sent.prefill_ms.max(0.0) * 1e3) as u64,
+            prompt: sent.prompt,
+            tail: sent.tail,
+            leaf,
+            class: sent.class,
+            decoding: false,
+        };
+        row.requests += 1;
+        row.work += sent.work;
+        row.owed_us += charge.prefill_us;
+        row.context += u64::from(sent.prompt);
+        row.tail += u64::from(sent.tail);
+        row.classes[usize::from(sent.class)] += 1;
+        row.dispatched += f64::from(sent.prefill_ms.max(0.0)) * scale;
+        row.blocks = self.runs[i].blocks();
+        charge
+    }
+
+    /// The prefill of a request is over: what was owed for it is done.
+    pub(crate) fn first_token(&mut self, slot: u32, charge: &mut Charge) {
+        if !std::mem::replace(&mut charge.decoding, true) {
+            let row = &mut self.rows[slot as usize];
+            row.owed_us = row.owed_us.saturating_sub(charge.prefill_us);
+            row.streams += 1;
+        }
+    }
+
+    /// Takes back what [`Endpoints::send`] put there.
+    pub(crate) fn done(&mut self, slot: u32, charge: &Charge) {
+        let i = slot as usize;
+        self.runs[i].remove(charge.leaf);
+        let row = &mut self.rows[i];
+        debug_assert!(row.requests > 0 && row.work >= charge.work_left);
+        if charge.decoding {
+            row.streams = row.streams.saturating_sub(1);
+        } else {
+            row.owed_us = row.owed_us.saturating_sub(charge.prefill_us);
+        }
+        row.requests = row.requests.saturating_sub(1);
+        row.work = row.work.saturating_sub(charge.work_left);
+        row.context = row.context.saturating_sub(u64::from(charge.prompt));
+        row.tail = row.tail.saturating_sub(u64::from(charge.tail));
+        let class = &mut row.classes[usize::from(charge.class)];
+        *class = class.saturating_sub(1);
+        row.blocks = self.runs[i].blocks();
+        if row.requests == 0 && !self.member[i] {
+            self.free.push(slot);
+        }
+    }
+
+    pub(crate) fn reduce_work(&mut self, slot: u32, done: u64) {
+        let row = &mut self.rows[slot as usize];
+        debug_assert!(row.work >= done);
+        row.work = row.work.saturating_sub(done);
+    }
+
+    /// Learns from a first token.
+    pub(crate) fn learn_first_token(&mut self, slot: u32, observed_ms: f64, predicted: Predicted, now: Time) {
+        if self.member[slot as usize] {
+            self.speeds.first_token(slot, observed_ms, predicted, now);
+            self.refresh_row(slot);
+        }
+    }
+
+    /// Learns from the time between tokens.
+    pub(crate) fn learn_tokens(
+        &mut self,
+        slot: u32,
+        observed_ms: f64,
+        predicted_ms: f64,
+        tokens: u32,
+        now: Time,
+    ) {
+        if self.member[slot as usize] {
+            self.speeds.tokens(slot, observed_ms, predicted_ms, f64::from(tokens), now);
+            self.refresh_row(slot);
+        }
+    }
+
+    /// Brings the cached constants of every row up to date, when that is due.
+    pub(crate) fn refresh(&mut self, now: Time) {
+        if now.since(self.refreshed) < REFRESH {
+            return;
+        }
+        let seconds = now.since(self.refreshed).as_secs_f32();
+        self.refreshed = now;
+        self.speeds.refresh(now);
+        // Reports fade: what was true of others' load need not be so any more.
+        let fade = (-seconds * std::f32::consts::LN_2 / FOREIGN_HALF_LIFE_S).exp();
+        for slot in 0..self.rows.len() as u32 {
+            let i = slot as usize;
+            if !self.member[i] {
+                continue;
+            }
+            let fresh = self.report[i].is_some_and(|report| now.since(report.at) < 2 * REFRESH);
+            if !fresh {
+                self.rows[i].foreign_requests *= fade;
+                self.rows[i].foreign_tokens *= fade;
+            }
+            self.refresh_row(slot);
+        }
+    }
+
+    fn refresh_row(&mut self, slot: u32) {
+        let i = slot as usize;
+        let model = &self.models[usize::from(self.class[i])];
+        let (prefill, decode) = (self.speeds.prefill(slot), self.speeds.decode(slot));
+        let row = &mut self.rows[i];
+        row.prefill_factor = prefill as f32;
+        row.decode_factor = decode as f32;
+        row.step = (model.a * decode) as f32;
+        row.per_stream = ((model.b + model.e) * decode) as f32;
+        row.per_context = (model.d * decode) as f32;
+        row.per_token = (model.b * prefill) as f32;
+        row.per_pair = (model.c * prefill) as f32;
+        row.budget = model.budget as f32;
+        if row.inverse_memory == 0.0 {
+            row.inverse_memory = (1.0 / model.cap.max(1.0)) as f32;
+        }
+    }
+
+    fn move_epoch(&mut self, now: Time) {
+        let decay = self.decay(now);
+        for row in &mut self.rows {
+            row.dispatched *= decay;
+        }
+        self.epoch = now;
+    }
+
     pub(crate) fn load(&self, slot: u32) -> EndpointLoad {
         let i = slot as usize;
+        let row = &self.rows[i];
         EndpointLoad {
-            in_flight: self.in_flight[i],
-            work: self.work[i],
+            in_flight: row.requests,
+            work: row.work,
             picked: self.picked[i],
             state: self.state[i],
             weight: self.weight[i],
             report: self.report[i],
+            owed_ms: f64::from(row.owed_ms()),
+            blocks: row.blocks,
+            foreign: f64::from(row.foreign_requests),
+            speed: SpeedView {
+                prefill_factor: f64::from(row.prefill_factor),
+                decode_factor: f64::from(row.decode_factor),
+                prefill_ms_per_token: f64::from(row.per_token),
+                step_ms: f64::from(row.step),
+                network_ms: f64::from(row.network_ms),
+            },
+            ramp: 1.0,
         }
     }
 
-    /// Sum of everything in flight, members or not; for invariant checks.
+    /// Puts work there that nobody takes back, for tests.
+    #[cfg(test)]
+    pub(crate) fn add_load(&mut self, slot: u32, work: u64) {
+        let chain = Arc::from([]);
+        let sent = Sent { work, prefill_ms: 0.0, prompt: 1, tail: 1, class: 0, chain: &chain };
+        self.send(slot, Time::ZERO, &sent);
+    }
+
+    /// Requests in flight and work over all endpoints, members or not; panics
+    /// when an idle endpoint still holds something.
     #[cfg(test)]
     pub(crate) fn totals(&self) -> (u64, u64) {
-        (self.in_flight.iter().map(|&n| u64::from(n)).sum(), self.work.iter().sum())
+        for row in &self.rows {
+            assert!(row.requests > 0 || row.is_idle(), "an idle endpoint still holds something: {row:?}");
+        }
+        let sum = |f: fn(&Row) -> u64| self.rows.iter().map(f).sum();
+        (sum(|row| u64::from(row.requests)), sum(|row| row.work))
     }
+}
+
+/// What is sent to an endpoint.
+pub(crate) struct Sent<'a> {
+    pub(crate) work: u64,
+    pub(crate) prefill_ms: f32,
+    pub(crate) prompt: u32,
+    pub(crate) tail: u32,
+    pub(crate) class: u8,
+    pub(crate) chain: &'a Arc<[u64]>,
 }
 
 /// Weights come from people; a policy divides by them.

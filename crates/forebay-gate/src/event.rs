@@ -1,12 +1,17 @@
 //! What the Gate is told, and what follows from it.
 
-use forebay_core::{EndpointFacts, EndpointId, EndpointState, LoadReport, Outcome, PoolId, TicketId};
+use std::time::Duration;
+
+use forebay_core::{
+    EndpointFacts, EndpointId, EndpointState, LoadReport, ModelId, OrcaLoad, Outcome, PoolId, TicketId,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::pool::PoolConfig;
 use crate::verdict::{Decision, Refusal};
 
 /// How far one request has come since it was last reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Which request.
     pub ticket: TicketId,
@@ -15,7 +20,7 @@ pub struct Progress {
 }
 
 /// Something that happened.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
     /// Streams went on; sent in batches. The first report of a request says
     /// that its prefill is over.
@@ -26,6 +31,16 @@ pub enum Event {
     Cancelled(TicketId),
     /// An endpoint said how loaded it is.
     Report(EndpointId, LoadReport),
+    /// An answer carried what its endpoint said of itself (ORCA).
+    Orca(EndpointId, OrcaLoad),
+    /// The engine at an endpoint began anew: its caches are empty.
+    Restarted(EndpointId),
+    /// A connect or a probe took so long there and back.
+    Network(EndpointId, Duration),
+    /// The adapters that an endpoint lists.
+    Adapters(EndpointId, Vec<ModelId>),
+    /// Adapters that an endpoint has loaded now, and how many fit.
+    Loaded(EndpointId, Vec<ModelId>, Option<u32>),
     /// An endpoint joins a pool. One that is already in another pool of this
     /// Gate, by name, is shared: one load, one state.
     Join(PoolId, EndpointFacts, EndpointState),
@@ -42,7 +57,7 @@ pub enum Event {
 }
 
 /// What must now be done. Each list is in the order it must be carried out.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Effects {
     /// Waiting requests that now go.
     pub go: Vec<Decision>,

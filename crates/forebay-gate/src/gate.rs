@@ -1,38 +1,52 @@
 //! The Gate: one state machine that ties admission, policies and load together.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::{EndpointId, EndpointState, PoolId, RequestFacts, TicketId, Time};
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 
 use crate::admit::Admit;
 use crate::endpoints::{EndpointLoad, Endpoints};
-use crate::event::{Effects, Event, Progress};
-use crate::pick::{WORK_PER_OUTPUT_TOKEN, prefill_work, total_work};
-use crate::pool::Pool;
+use crate::event::{Effects, Event};
+use crate::explain::{DecisionRecord, Ring};
+use crate::place::Scratch;
+use crate::pool::{Pool, PoolLoad};
 use crate::ticket::{Stage, Tickets};
-use crate::verdict::{Decision, Explanation, Refusal, RefuseReason, RepickReason, Verdict};
+use crate::verdict::{Refusal, RefuseReason, RepickReason, Verdict};
 
 /// How long a client is told to stay away when nothing can serve it. Readiness
 /// is probed every few seconds; sooner would only bring it back to the same.
-const RETRY_NONE_READY: Duration = Duration::from_secs(2);
+pub(crate) const RETRY_NONE_READY: Duration = Duration::from_secs(2);
 /// How long a client is told to stay away when the queue is full.
-const RETRY_QUEUE: Duration = Duration::from_secs(1);
+pub(crate) const RETRY_QUEUE: Duration = Duration::from_secs(1);
+/// How many decisions are remembered for people to read.
+const DECISIONS_KEPT: usize = 1024;
 
 /// Decides for a group of pools that share endpoints.
 ///
 /// State changes only in [`Gate::submit`], [`Gate::repick`] and
 /// [`Gate::apply`]. None of them panics or blocks, whatever ids they are given:
-/// a ticket or endpoint that is gone is ignored.
-#[derive(Debug)]
+/// a ticket or endpoint that is gone is ignored. The whole state can be
+/// written down and read back (serde); a Gate that was read back decides as
+/// the one that was written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gate {
-    endpoints: Endpoints,
-    pools: Vec<Option<Pool>>,
-    tickets: Tickets,
-    rng: Pcg64Mcg,
-    /// Candidates of a repick; kept for its memory.
-    scratch: Vec<u32>,
+    pub(crate) endpoints: Endpoints,
+    pub(crate) pools: Vec<Option<Pool>>,
+    pub(crate) tickets: Tickets,
+    pub(crate) rng: Pcg64Mcg,
+    /// Draws for shadow policies, which must not disturb the others.
+    pub(crate) shadow_rng: Pcg64Mcg,
+    /// When requests whose first token nobody sees are taken to have it.
+    pub(crate) unseen: BTreeSet<(Time, TicketId)>,
+    pub(crate) decisions: Ring,
+    /// Kept for its memory.
+    #[serde(skip)]
+    pub(crate) scratch: Scratch,
 }
 
 impl Gate {
@@ -43,28 +57,38 @@ impl Gate {
             pools: Vec::new(),
             tickets: Tickets::default(),
             rng: Pcg64Mcg::seed_from_u64(seed),
-            scratch: Vec::new(),
+            shadow_rng: Pcg64Mcg::seed_from_u64(!seed),
+            unseen: BTreeSet::new(),
+            decisions: Ring::new(DECISIONS_KEPT),
+            scratch: Scratch::default(),
         }
     }
 
+    /// How many decisions are remembered; 0 for none, as a simulation wants it.
+    pub fn keep_decisions(&mut self, capacity: usize) {
+        self.decisions = Ring::new(capacity);
+    }
+
     /// A request arrives. O(endpoints of the pool).
-    pub fn submit(&mut self, now: Time, facts: &RequestFacts) -> Verdict {
+    pub fn submit(&mut self, now: Time, facts: Arc<RequestFacts>) -> Verdict {
+        self.catch_up(now);
         let Some(pool) = self.pools.get_mut(facts.pool.index()).and_then(Option::as_mut) else {
             return refuse(RefuseReason::UnknownPool, RETRY_NONE_READY);
         };
+        pool.learned.arrive(now);
         if pool.eligible().is_empty() {
             return refuse(RefuseReason::NoneReady, RETRY_NONE_READY);
         }
         match pool.admission.arrive() {
             Admit::Full => refuse(RefuseReason::QueueFull, RETRY_QUEUE),
             Admit::Wait => {
-                let ticket = self.tickets.insert(*facts, Stage::Waiting);
+                let ticket = self.tickets.insert(facts, Stage::Waiting);
                 pool.admission.enqueue(now, ticket);
                 Verdict::Wait(ticket)
             }
             Admit::Go => {
-                let ticket = self.tickets.insert(*facts, Stage::Homeless);
-                match self.place(ticket) {
+                let ticket = self.tickets.insert(facts, Stage::Homeless);
+                match self.place(now, ticket) {
                     Some(decision) => Verdict::Go(decision),
                     None => {
                         self.drop_ticket(ticket);
@@ -79,20 +103,22 @@ impl Gate {
     ///
     /// A refusal leaves the ticket admitted; its owner settles it with an
     /// outcome as ever.
-    pub fn repick(&mut self, _now: Time, ticket: TicketId, _why: RepickReason) -> Verdict {
+    pub fn repick(&mut self, now: Time, ticket: TicketId, _why: RepickReason) -> Verdict {
+        self.catch_up(now);
         let Some(row) = self.tickets.get_mut(ticket) else {
             return refuse(RefuseReason::Exhausted, RETRY_NONE_READY);
         };
         match row.stage {
-            Stage::Sent { slot, work_left } => {
-                row.tried.push(slot);
+            Stage::Sent(sending) => {
+                row.tried.push(sending.slot);
                 row.stage = Stage::Homeless;
-                self.endpoints.remove_load(slot, work_left);
+                self.endpoints.done(sending.slot, &sending.charge);
+                self.forget_unseen(ticket, &sending);
             }
             Stage::Waiting => return Verdict::Wait(ticket),
             Stage::Homeless => {}
         }
-        match self.place(ticket) {
+        match self.place(now, ticket) {
             Some(decision) => Verdict::Go(decision),
             None => refuse(RefuseReason::Exhausted, RETRY_NONE_READY),
         }
@@ -100,64 +126,91 @@ impl Gate {
 
     /// Something happened; what follows from it is returned.
     pub fn apply(&mut self, now: Time, event: Event) -> Effects {
+        self.catch_up(now);
         let mut effects = Effects::default();
         match event {
             Event::Progress(batch) => {
                 for progress in batch {
-                    self.progress(progress);
+                    self.progress(now, progress);
                 }
             }
-            Event::Outcome(ticket, _outcome) => self.end(now, ticket, &mut effects),
-            Event::Cancelled(ticket) => self.end(now, ticket, &mut effects),
-            Event::Report(id, report) => {
-                if let Some(slot) = self.endpoints.slot(id) {
-                    self.endpoints.set_report(slot, report);
-                }
-            }
-            Event::Join(pool, facts, state) => {
-                let slot = match self.endpoints.by_name(&facts.name) {
-                    Some(slot) => slot,
-                    None => self.endpoints.insert(facts, state).slot,
-                };
-                if let Some(pool) = self.pools.get_mut(pool.index()).and_then(Option::as_mut) {
-                    pool.add(slot, &self.endpoints);
-                }
-                effects.joined = Some(self.endpoints.id(slot));
-                self.wake_all(now, &mut effects);
-            }
-            Event::State(id, state) => {
-                if let Some(slot) = self.endpoints.slot(id) {
-                    self.endpoints.set_state(slot, state);
-                    self.refresh(slot);
-                    self.wake_all(now, &mut effects);
-                }
-            }
-            Event::Weight(id, weight) => {
-                if let Some(slot) = self.endpoints.slot(id) {
-                    self.endpoints.set_weight(slot, weight);
-                }
-            }
-            Event::Leave(id) => {
-                if let Some(slot) = self.endpoints.slot(id) {
-                    self.endpoints.remove(slot);
-                    for pool in self.pools.iter_mut().flatten() {
-                        pool.remove(slot, &self.endpoints);
-                    }
-                }
-            }
+            Event::Outcome(ticket, outcome) => self.end(now, ticket, Some(&outcome), &mut effects),
+            Event::Cancelled(ticket) => self.end(now, ticket, None, &mut effects),
             Event::Configure(id, config) => {
                 if self.pools.len() <= id.index() {
                     self.pools.resize_with(id.index() + 1, || None);
                 }
                 match &mut self.pools[id.index()] {
-                    Some(pool) => pool.configure(&config),
+                    Some(pool) => {
+                        pool.configure(&config);
+                        pool.refresh(&self.endpoints, now);
+                    }
                     empty => *empty = Some(Pool::new(&config)),
                 }
                 self.wake(now, id, &mut effects);
             }
             Event::Timer => self.wake_all(now, &mut effects),
+            Event::Join(pool, facts, state) => {
+                let slot = match self.endpoints.by_name(&facts.name) {
+                    Some(slot) => slot,
+                    None => self.endpoints.insert(facts, state, now).slot,
+                };
+                if let Some(pool) = self.pools.get_mut(pool.index()).and_then(Option::as_mut) {
+                    pool.add(slot, &self.endpoints, now);
+                }
+                effects.joined = Some(self.endpoints.id(slot));
+                self.wake_all(now, &mut effects);
+            }
+            Event::Leave(id) => {
+                if let Some(slot) = self.endpoints.slot(id) {
+                    self.endpoints.remove(slot);
+                    for pool in self.pools.iter_mut().flatten() {
+                        pool.remove(slot, &self.endpoints, now);
+                    }
+                }
+            }
+            Event::State(id, _)
+            | Event::Restarted(id)
+            | Event::Report(id, _)
+            | Event::Orca(id, _)
+            | Event::Network(id, _)
+            | Event::Weight(id, _)
+            | Event::Adapters(id, _)
+            | Event::Loaded(id, _, _) => {
+                if let Some(slot) = self.endpoints.slot(id) {
+                    self.tell(now, slot, event, &mut effects);
+                }
+            }
         }
         effects
+    }
+
+    /// Something was found out of one endpoint.
+    fn tell(&mut self, now: Time, slot: u32, event: Event, effects: &mut Effects) {
+        match event {
+            Event::State(_, state) => {
+                self.endpoints.set_state(slot, state, now);
+                self.refresh(slot, now);
+                self.wake_all(now, effects);
+            }
+            Event::Restarted(_) => {
+                self.endpoints.restarted(slot, now);
+                self.refresh(slot, now);
+            }
+            Event::Report(_, report) => self.endpoints.set_report(slot, report),
+            Event::Orca(_, load) => self.endpoints.set_orca(slot, now, load),
+            Event::Network(_, took) => self.endpoints.set_network(slot, took, now),
+            Event::Weight(_, weight) => self.endpoints.set_weight(slot, weight),
+            Event::Adapters(_, adapters) => self.endpoints.residents_mut(slot).list(adapters),
+            Event::Loaded(_, adapters, slots) => {
+                let residents = self.endpoints.residents_mut(slot);
+                residents.set_slots(slots);
+                for adapter in adapters {
+                    residents.used(adapter, now);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// When to send [`Event::Timer`]; none while nobody waits.
@@ -175,17 +228,23 @@ impl Gate {
         self.load(id).map(|load| load.state)
     }
 
+    /// What is known of a pool; none when it is not configured.
+    pub fn pool(&self, pool: PoolId, now: Time) -> Option<PoolLoad> {
+        self.get(pool).map(|pool| pool.load(now))
+    }
+
+    fn get(&self, pool: PoolId) -> Option<&Pool> {
+        self.pools.get(pool.index())?.as_ref()
+    }
+
     /// Requests of a pool that are admitted and not ended, and that wait.
     pub fn pool_load(&self, pool: PoolId) -> (u32, u32) {
-        match self.pools.get(pool.index()).and_then(Option::as_ref) {
-            Some(pool) => (pool.admission.running(), pool.admission.waiting()),
-            None => (0, 0),
-        }
+        self.get(pool).map_or((0, 0), |pool| (pool.admission.running(), pool.admission.waiting()))
     }
 
     /// How many endpoints of a pool may be picked.
     pub fn ready(&self, pool: PoolId) -> usize {
-        self.pools.get(pool.index()).and_then(Option::as_ref).map_or(0, |pool| pool.eligible().len())
+        self.get(pool).map_or(0, |pool| pool.eligible().len())
     }
 
     /// Requests that are not settled, waiting ones included.
@@ -193,82 +252,27 @@ impl Gate {
         self.tickets.len()
     }
 
-    /// Picks an endpoint for a homeless ticket and puts its load there.
-    fn place(&mut self, id: TicketId) -> Option<Decision> {
-        let ticket = self.tickets.get_mut(id)?;
-        let pool = self.pools.get_mut(ticket.facts.pool.index())?.as_mut()?;
-        let (policy, eligible) = pool.parts();
-        let candidates = if ticket.tried.is_empty() {
-            eligible
-        } else {
-            self.scratch.clear();
-            self.scratch.extend(eligible.iter().filter(|s| !ticket.tried.contains(s)));
-            &self.scratch
-        };
-        let pick = policy.pick(candidates, &self.endpoints, &ticket.facts, &mut self.rng)?;
-        let explanation = Explanation {
-            pool: ticket.facts.pool,
-            policy: policy.kind(),
-            candidates: candidates.len() as u32,
-            score: pick.score,
-            in_flight: self.endpoints.in_flight(pick.slot),
-        };
-        let work = total_work(&ticket.facts);
-        ticket.stage = Stage::Sent { slot: pick.slot, work_left: work };
-        self.endpoints.add_load(pick.slot, work);
-        Some(Decision { ticket: id, endpoint: self.endpoints.id(pick.slot), explanation })
+    /// The newest decisions, newest first.
+    pub fn decisions(&self, last: usize) -> impl Iterator<Item = &DecisionRecord> {
+        self.decisions.newest(last)
     }
 
-    fn progress(&mut self, progress: Progress) {
-        let Some(ticket) = self.tickets.get_mut(progress.ticket) else { return };
-        let Stage::Sent { slot, work_left } = &mut ticket.stage else { return };
-        // What should be left after this many tokens; an answer longer than
-        // estimated keeps the work of one token, so that it never looks done.
-        let output = u64::from(ticket.facts.output_tokens.saturating_sub(progress.tokens).max(1));
-        let left =
-            (output * WORK_PER_OUTPUT_TOKEN).min(total_work(&ticket.facts) - prefill_work(&ticket.facts));
-        let done = work_left.saturating_sub(left);
-        *work_left -= done;
-        self.endpoints.reduce_work(*slot, done);
-    }
-
-    fn end(&mut self, now: Time, id: TicketId, effects: &mut Effects) {
-        if let Some(pool) = self.drop_ticket(id) {
-            self.wake(now, pool, effects);
-        }
-    }
-
-    /// Settles a ticket: whatever it holds is given back. Returns its pool.
-    fn drop_ticket(&mut self, id: TicketId) -> Option<PoolId> {
-        let ticket = self.tickets.remove(id)?;
-        let pool = self.pools.get_mut(ticket.facts.pool.index()).and_then(Option::as_mut);
-        match (ticket.stage, pool) {
-            (Stage::Waiting, Some(pool)) => pool.admission.withdraw(id),
-            (_, Some(pool)) => pool.admission.leave(),
-            (_, None) => {}
-        }
-        if let Stage::Sent { slot, work_left } = ticket.stage {
-            self.endpoints.remove_load(slot, work_left);
-        }
-        Some(ticket.facts.pool)
-    }
-
-    fn refresh(&mut self, slot: u32) {
+    fn refresh(&mut self, slot: u32, now: Time) {
         for pool in self.pools.iter_mut().flatten() {
             if pool.has(slot) {
-                pool.refresh(&self.endpoints);
+                pool.refresh(&self.endpoints, now);
             }
         }
     }
 
-    fn wake_all(&mut self, now: Time, effects: &mut Effects) {
+    pub(crate) fn wake_all(&mut self, now: Time, effects: &mut Effects) {
         for i in 0..self.pools.len() {
             self.wake(now, PoolId(i as u32), effects);
         }
     }
 
     /// Lets waiting requests go while there is room, after those whose time is over.
-    fn wake(&mut self, now: Time, id: PoolId, effects: &mut Effects) {
+    pub(crate) fn wake(&mut self, now: Time, id: PoolId, effects: &mut Effects) {
         while let Some(ticket) = self.pool_mut(id).and_then(|p| p.admission.next_expired(now)) {
             self.tickets.remove(ticket);
             effects
@@ -279,7 +283,7 @@ impl Gate {
             if let Some(row) = self.tickets.get_mut(ticket) {
                 row.stage = Stage::Homeless;
             }
-            match self.place(ticket) {
+            match self.place(now, ticket) {
                 Some(decision) => effects.go.push(decision),
                 None => {
                     self.drop_ticket(ticket);
@@ -290,7 +294,7 @@ impl Gate {
         }
     }
 
-    fn pool_mut(&mut self, id: PoolId) -> Option<&mut Pool> {
+    pub(crate) fn pool_mut(&mut self, id: PoolId) -> Option<&mut Pool> {
         self.pools.get_mut(id.index())?.as_mut()
     }
 
@@ -301,6 +305,6 @@ impl Gate {
     }
 }
 
-fn refuse(reason: RefuseReason, retry_after: Duration) -> Verdict {
+pub(crate) fn refuse(reason: RefuseReason, retry_after: Duration) -> Verdict {
     Verdict::Refuse(Refusal { reason, retry_after })
 }

@@ -10,20 +10,33 @@
 mod admit;
 mod endpoints;
 mod event;
+mod explain;
 mod gate;
+mod learned;
 mod pick;
+mod place;
 mod policy_kind;
 mod pool;
+mod profile;
+mod residents;
+mod row;
+mod runs;
+mod settle;
+mod slow_start;
 mod ticket;
 mod verdict;
 
 pub use admit::AdmissionConfig;
-pub use endpoints::EndpointLoad;
+pub use endpoints::{EndpointLoad, SpeedView};
 pub use event::{Effects, Event, Progress};
+pub use explain::{Candidate, DecisionRecord};
 pub use gate::Gate;
 pub use pick::WORK_PER_OUTPUT_TOKEN;
+pub use pick::cost::{Terms, Weights};
 pub use policy_kind::{PolicyKind, UnknownPolicy};
-pub use pool::PoolConfig;
+pub use pool::{OrcaConfig, PoolConfig, PoolLoad};
+pub use profile::{Profile, UnknownProfile};
+pub use slow_start::SlowStart;
 pub use verdict::{Decision, Explanation, Refusal, RefuseReason, RepickReason, Verdict};
 
 #[cfg(test)]

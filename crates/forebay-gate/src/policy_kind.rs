@@ -3,9 +3,30 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// How a pool chooses among its eligible endpoints.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PolicyKind {
+    /// The least price in milliseconds of everything a request does at an
+    /// endpoint: to itself, to those already there and to those to come.
+    #[default]
+    Predictive,
+    /// `predictive` with prices that a bandit tunes while it runs.
+    Learned,
+    /// The better of two drawn at random by observed over predicted time and load.
+    LeastLatency,
+    /// The soonest estimated completion of what is pending.
+    LeastQueue,
+    /// Prequal's rule: the least latency among those that are not hot.
+    Prequal,
+    /// In proportion to requests per utilisation, as the endpoints report it (gRPC A58).
+    OrcaWeightedRoundRobin,
+    /// The longest held prefix, within a bound on load.
+    PrefixAffinity,
+    /// The endpoint that served the session before, within a bound on load.
+    SessionAffinity,
     /// Each endpoint in turn.
     RoundRobin,
     /// Each endpoint in turn, in proportion to its weight, evenly interleaved.
@@ -18,7 +39,6 @@ pub enum PolicyKind {
     PowerOfTwo,
     /// The least outstanding work per weight, requests in flight weighed by
     /// their estimated tokens.
-    #[default]
     LeastWork,
     /// The endpoint that the request's affinity key hashes to, unless it is
     /// loaded above a bound (consistent hashing with bounded loads).
@@ -27,7 +47,15 @@ pub enum PolicyKind {
 
 impl PolicyKind {
     /// Every policy, in the order of the documentation.
-    pub const ALL: [PolicyKind; 7] = [
+    pub const ALL: [PolicyKind; 15] = [
+        PolicyKind::Predictive,
+        PolicyKind::Learned,
+        PolicyKind::LeastLatency,
+        PolicyKind::LeastQueue,
+        PolicyKind::Prequal,
+        PolicyKind::OrcaWeightedRoundRobin,
+        PolicyKind::PrefixAffinity,
+        PolicyKind::SessionAffinity,
         PolicyKind::RoundRobin,
         PolicyKind::WeightedRoundRobin,
         PolicyKind::Random,
@@ -40,6 +68,14 @@ impl PolicyKind {
     /// The name in configuration, metrics and logs.
     pub const fn as_str(self) -> &'static str {
         match self {
+            PolicyKind::Predictive => "predictive",
+            PolicyKind::Learned => "learned",
+            PolicyKind::LeastLatency => "least_latency",
+            PolicyKind::LeastQueue => "least_queue",
+            PolicyKind::Prequal => "prequal",
+            PolicyKind::OrcaWeightedRoundRobin => "orca_weighted_round_robin",
+            PolicyKind::PrefixAffinity => "prefix_affinity",
+            PolicyKind::SessionAffinity => "session_affinity",
             PolicyKind::RoundRobin => "round_robin",
             PolicyKind::WeightedRoundRobin => "weighted_round_robin",
             PolicyKind::Random => "random",

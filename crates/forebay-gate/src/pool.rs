@@ -1,76 +1,202 @@
 //! A pool: endpoints that can stand in for each other, with one policy.
 
 use forebay_core::Time;
+use forebay_predict::{ErrorSummary, Trust};
+use serde::{Deserialize, Serialize};
 
 use crate::admit::{Admission, AdmissionConfig};
 use crate::endpoints::Endpoints;
-use crate::pick::{self, Policy};
+use crate::pick::{self, AnyPolicy, Policy};
 use crate::policy_kind::PolicyKind;
+use crate::profile::Profile;
+use crate::slow_start::SlowStart;
+
+pub(crate) use crate::learned::{Learned, value_of};
 
 /// How a pool decides.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PoolConfig {
     /// The policy among eligible endpoints.
     pub policy: PolicyKind,
-    /// `consistent_hash` keeps an endpoint below this multiple of its fair
-    /// share of the requests in flight; at least 1.
+    /// What `predictive`'s terms count for.
+    pub profile: Profile,
+    /// `consistent_hash`, `prefix_affinity` and `session_affinity` keep an
+    /// endpoint below this multiple of its fair share of the requests in
+    /// flight; at least 1.
     pub hash_balance_factor: f64,
+    /// Weights follow the observed speeds instead of the configuration.
+    pub dynamic_weights: bool,
+    /// A second policy that is asked about every request and not obeyed.
+    pub shadow: Option<PolicyKind>,
+    /// Whether `predictive` gives way to `least_work` with prefixes while its
+    /// own predictions fail.
+    pub fallback: bool,
+    /// How new and returned endpoints get their share.
+    pub slow_start: SlowStart,
+    /// Parameters of `orca_weighted_round_robin`.
+    pub orca: OrcaConfig,
     /// Who goes, who waits.
     pub admission: AdmissionConfig,
+}
+
+/// Parameters of `orca_weighted_round_robin`, named and defaulted as in gRPC
+/// proposal A58.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OrcaConfig {
+    /// A weight is not used until reports have come for so long.
+    pub blackout_period: std::time::Duration,
+    /// Without a report for so long a weight is unknown again.
+    pub weight_expiration_period: std::time::Duration,
+    /// Weights are computed anew so often; at least 100 ms.
+    pub weight_update_period: std::time::Duration,
+    /// What errors count for beside utilisation; 0 or more.
+    pub error_utilization_penalty: f64,
+}
+
+impl Default for OrcaConfig {
+    fn default() -> OrcaConfig {
+        use std::time::Duration;
+        OrcaConfig {
+            blackout_period: Duration::from_secs(10),
+            weight_expiration_period: Duration::from_secs(180),
+            weight_update_period: Duration::from_secs(1),
+            error_utilization_penalty: 1.0,
+        }
+    }
 }
 
 impl Default for PoolConfig {
     fn default() -> Self {
         PoolConfig {
             policy: PolicyKind::default(),
+            profile: Profile::default(),
             hash_balance_factor: 1.25,
+            dynamic_weights: false,
+            shadow: None,
+            fallback: true,
+            slow_start: SlowStart::default(),
+            orca: OrcaConfig::default(),
             admission: AdmissionConfig::OPEN,
         }
     }
 }
 
-#[derive(Debug)]
+/// A pool as people see it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PoolLoad {
+    /// Requests admitted and not ended.
+    pub in_flight: u32,
+    /// Requests that wait.
+    pub waiting: u32,
+    /// Endpoints that may be picked.
+    pub ready: usize,
+    /// The policy of the configuration.
+    pub policy: PolicyKind,
+    /// `predictive` has given way because its predictions failed.
+    pub fallback: bool,
+    /// How far the predicted times to the first token were off in the last
+    /// minute or two; none when there were none.
+    pub ttft_error: Option<ErrorSummary>,
+    /// Share of the predictions within the limit that were broken by far, 0 to 1.
+    pub broken_predictions: f64,
+    /// The pool's correction of predicted time per token; 1 = right.
+    pub tpot_correction: f64,
+    /// Requests that the shadow policy was asked about.
+    pub shadow_asked: u64,
+    /// Requests that it would have sent to the same endpoint.
+    pub shadow_agreed: u64,
+    /// What its choices would have cost more, in milliseconds of price, in all.
+    pub shadow_difference_ms: f64,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Pool {
-    pub(crate) policy: Box<dyn Policy>,
+    pub(crate) config: PoolConfig,
+    pub(crate) policy: AnyPolicy,
+    /// Decides while the predictions fail.
+    pub(crate) fallback: AnyPolicy,
+    pub(crate) shadow: Option<AnyPolicy>,
+    pub(crate) learned: Learned,
     pub(crate) admission: Admission,
     /// Slots of every member, sorted.
     members: Vec<u32>,
     /// Slots of the members that may be picked, sorted; kept up to date on
     /// change, so that a pick starts from a ready list.
     eligible: Vec<u32>,
+    /// Those of them that ramp up.
+    pub(crate) ramping: Vec<u32>,
 }
 
 impl Pool {
     pub(crate) fn new(config: &PoolConfig) -> Pool {
         Pool {
-            policy: pick::make(config),
+            config: *config,
+            policy: pick::make(config.policy, config),
+            fallback: AnyPolicy::fallback(),
+            shadow: config.shadow.map(|kind| pick::make(kind, config)),
+            learned: Learned::default(),
             admission: Admission::new(config.admission),
             members: Vec::new(),
             eligible: Vec::new(),
+            ramping: Vec::new(),
         }
     }
 
+    /// Takes a new configuration; a policy that stays keeps what it knows.
     pub(crate) fn configure(&mut self, config: &PoolConfig) {
-        self.policy = pick::make(config);
+        if self.policy.kind() != config.policy
+            || self.config.hash_balance_factor != config.hash_balance_factor
+            || self.config.orca != config.orca
+        {
+            self.policy = pick::make(config.policy, config);
+        }
+        if self.shadow.as_ref().map(Policy::kind) != config.shadow {
+            self.shadow = config.shadow.map(|kind| pick::make(kind, config));
+        }
+        self.config = *config;
         self.admission.configure(config.admission);
     }
 
-    pub(crate) fn add(&mut self, slot: u32, endpoints: &Endpoints) {
+    pub(crate) fn add(&mut self, slot: u32, endpoints: &Endpoints, now: Time) {
         if let Err(at) = self.members.binary_search(&slot) {
             self.members.insert(at, slot);
         }
-        self.refresh(endpoints);
+        self.refresh(endpoints, now);
     }
 
-    pub(crate) fn remove(&mut self, slot: u32, endpoints: &Endpoints) {
+    pub(crate) fn remove(&mut self, slot: u32, endpoints: &Endpoints, now: Time) {
         self.members.retain(|&s| s != slot);
-        self.refresh(endpoints);
+        self.refresh(endpoints, now);
     }
 
     /// Recomputes who may be picked; O(members), on membership changes only.
-    pub(crate) fn refresh(&mut self, endpoints: &Endpoints) {
+    ///
+    /// An endpoint ramps up only beside others that carry the load meanwhile:
+    /// when every one is new, there is nobody to spare them.
+    pub(crate) fn refresh(&mut self, endpoints: &Endpoints, now: Time) {
         self.eligible.clear();
         self.eligible.extend(self.members.iter().filter(|&&s| endpoints.is_ready(s)));
+        self.ramping.clear();
+        let ramps = |slot: u32| self.config.slow_start.is_ramping(endpoints.ready_since(slot), now);
+        self.ramping.extend(self.eligible.iter().copied().filter(|&slot| ramps(slot)));
+        if self.ramping.len() == self.eligible.len() {
+            self.ramping.clear();
+        }
+    }
+
+    /// Those whose ramp is over have their whole share from now on.
+    pub(crate) fn end_ramps(&mut self, endpoints: &mut Endpoints, now: Time) {
+        if self.ramping.is_empty() {
+            return;
+        }
+        let slow_start = self.config.slow_start;
+        self.ramping.retain(|&slot| {
+            let ramps = slow_start.is_ramping(endpoints.ready_since(slot), now);
+            if !ramps {
+                endpoints.set_ramped(slot);
+            }
+            ramps
+        });
     }
 
     pub(crate) fn has(&self, slot: u32) -> bool {
@@ -81,12 +207,30 @@ impl Pool {
         &self.eligible
     }
 
-    /// The policy and the candidates, borrowed apart.
-    pub(crate) fn parts(&mut self) -> (&mut dyn Policy, &[u32]) {
-        (self.policy.as_mut(), &self.eligible)
+    /// Whether its own policy gives way to the fallback now.
+    pub(crate) fn in_fallback(&self) -> bool {
+        self.config.fallback
+            && matches!(self.config.policy, PolicyKind::Predictive | PolicyKind::Learned)
+            && self.learned.watchdog.trust() == Trust::Fallback
     }
 
     pub(crate) fn next_timer(&self) -> Option<Time> {
         self.admission.next_timer()
+    }
+
+    pub(crate) fn load(&self, now: Time) -> PoolLoad {
+        PoolLoad {
+            in_flight: self.admission.running(),
+            waiting: self.admission.waiting(),
+            ready: self.eligible.len(),
+            policy: self.config.policy,
+            fallback: self.in_fallback(),
+            ttft_error: self.learned.errors.summary(now),
+            broken_predictions: self.learned.watchdog.broken_share(),
+            tpot_correction: f64::from(self.learned.gamma()),
+            shadow_asked: self.learned.shadow_asked,
+            shadow_agreed: self.learned.shadow_agreed,
+            shadow_difference_ms: self.learned.shadow_difference_ms,
+        }
     }
 }

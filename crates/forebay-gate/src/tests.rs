@@ -1,6 +1,7 @@
 //! The Gate's shape, proved before anything is built on it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::*;
@@ -14,12 +15,11 @@ const NOW: Time = Time::from_nanos(1_000_000_000);
 fn facts() -> RequestFacts {
     RequestFacts {
         pool: POOL,
-        model: ModelId(0),
-        priority: Priority::STANDARD,
         prompt_tokens: 100,
         output_tokens: 50,
         stream: true,
         affinity: 7,
+        ..RequestFacts::default()
     }
 }
 
@@ -29,7 +29,7 @@ fn gate(policy: PolicyKind, admission: AdmissionConfig, endpoints: usize) -> (Ga
     gate.apply(NOW, Event::Configure(POOL, config));
     let ids = (0..endpoints)
         .map(|i| {
-            let facts = EndpointFacts { name: format!("http://e{i}"), weight: 1.0 };
+            let facts = EndpointFacts { weight: 1.0, ..EndpointFacts::named(format!("http://e{i}")) };
             gate.apply(NOW, Event::Join(POOL, facts, EndpointState::Ready)).joined.unwrap()
         })
         .collect();
@@ -69,10 +69,10 @@ fn done(ticket: TicketId) -> Event {
 #[test]
 fn a_queue_of_one_waits_wakes_and_refuses() {
     let (mut gate, ids) = gate(PolicyKind::LeastRequest, queue_of_one(), 1);
-    let first = go(gate.submit(NOW, &facts()));
+    let first = go(gate.submit(NOW, Arc::new(facts())));
     assert_eq!(first.endpoint, ids[0]);
-    let second = wait(gate.submit(NOW, &facts()));
-    assert_eq!(refusal(gate.submit(NOW, &facts())), RefuseReason::QueueFull);
+    let second = wait(gate.submit(NOW, Arc::new(facts())));
+    assert_eq!(refusal(gate.submit(NOW, Arc::new(facts()))), RefuseReason::QueueFull);
     assert_eq!(gate.pool_load(POOL), (1, 1));
 
     let effects = gate.apply(NOW, done(first.ticket));
@@ -88,10 +88,10 @@ fn a_queue_of_one_waits_wakes_and_refuses() {
 #[test]
 fn cancelling_while_waiting_frees_the_place_in_the_queue() {
     let (mut gate, _) = gate(PolicyKind::LeastRequest, queue_of_one(), 1);
-    let first = go(gate.submit(NOW, &facts()));
-    let second = wait(gate.submit(NOW, &facts()));
+    let first = go(gate.submit(NOW, Arc::new(facts())));
+    let second = wait(gate.submit(NOW, Arc::new(facts())));
     assert!(gate.apply(NOW, Event::Cancelled(second)).is_empty());
-    let third = wait(gate.submit(NOW, &facts()));
+    let third = wait(gate.submit(NOW, Arc::new(facts())));
     let effects = gate.apply(NOW, Event::Cancelled(first.ticket));
     assert_eq!(effects.go.iter().map(|d| d.ticket).collect::<Vec<_>>(), [third]);
     gate.apply(NOW, Event::Cancelled(third));
@@ -102,8 +102,8 @@ fn cancelling_while_waiting_frees_the_place_in_the_queue() {
 fn waiting_too_long_is_refused_at_the_timer() {
     let (mut gate, _) = gate(PolicyKind::LeastRequest, queue_of_one(), 1);
     assert_eq!(gate.next_timer(), None);
-    let first = go(gate.submit(NOW, &facts()));
-    let second = wait(gate.submit(NOW, &facts()));
+    let first = go(gate.submit(NOW, Arc::new(facts())));
+    let second = wait(gate.submit(NOW, Arc::new(facts())));
     let at = gate.next_timer().unwrap();
     assert_eq!(at, NOW + Duration::from_secs(5));
     assert!(gate.apply(Time::from_nanos(at.as_nanos() - 1), Event::Timer).is_empty());
@@ -121,8 +121,8 @@ fn waiting_too_long_is_refused_at_the_timer() {
 #[test]
 fn a_request_that_waits_is_refused_when_its_turn_comes_and_nothing_is_ready() {
     let (mut gate, ids) = gate(PolicyKind::LeastRequest, queue_of_one(), 1);
-    let first = go(gate.submit(NOW, &facts()));
-    let second = wait(gate.submit(NOW, &facts()));
+    let first = go(gate.submit(NOW, Arc::new(facts())));
+    let second = wait(gate.submit(NOW, Arc::new(facts())));
     gate.apply(NOW, Event::State(ids[0], EndpointState::Unready));
     let effects = gate.apply(NOW, done(first.ticket));
     assert_eq!(effects.refuse.len(), 1);
@@ -133,7 +133,7 @@ fn a_request_that_waits_is_refused_when_its_turn_comes_and_nothing_is_ready() {
 #[test]
 fn a_second_choice_avoids_the_first_and_moves_the_load() {
     let (mut gate, ids) = gate(PolicyKind::LeastRequest, AdmissionConfig::OPEN, 2);
-    let first = go(gate.submit(NOW, &facts()));
+    let first = go(gate.submit(NOW, Arc::new(facts())));
     let second = go(gate.repick(NOW, first.ticket, RepickReason::Connect));
     assert_eq!(second.ticket, first.ticket);
     assert_ne!(second.endpoint, first.endpoint);
@@ -149,14 +149,14 @@ fn a_second_choice_avoids_the_first_and_moves_the_load() {
 #[test]
 fn settling_twice_counts_once() {
     let (mut gate, _) = gate(PolicyKind::LeastWork, AdmissionConfig::OPEN, 1);
-    let a = go(gate.submit(NOW, &facts()));
-    let b = go(gate.submit(NOW, &facts()));
+    let a = go(gate.submit(NOW, Arc::new(facts())));
+    let b = go(gate.submit(NOW, Arc::new(facts())));
     gate.apply(NOW, done(a.ticket));
     gate.apply(NOW, done(a.ticket));
     gate.apply(NOW, Event::Cancelled(a.ticket));
     assert_eq!(gate.totals().0, 1);
     // The slot is reused under a new generation; the old ticket stays dead.
-    let c = go(gate.submit(NOW, &facts()));
+    let c = go(gate.submit(NOW, Arc::new(facts())));
     assert_eq!(c.ticket.slot, a.ticket.slot);
     gate.apply(NOW, done(a.ticket));
     assert_eq!(gate.unsettled(), 2);
@@ -168,7 +168,7 @@ fn settling_twice_counts_once() {
 #[test]
 fn progress_takes_work_off_and_never_more_than_there_is() {
     let (mut gate, ids) = gate(PolicyKind::LeastWork, AdmissionConfig::OPEN, 1);
-    let t = go(gate.submit(NOW, &facts())).ticket;
+    let t = go(gate.submit(NOW, Arc::new(facts()))).ticket;
     let work = |gate: &Gate| gate.load(ids[0]).unwrap().work;
     assert_eq!(work(&gate), 100 + 50 * WORK_PER_OUTPUT_TOKEN);
     gate.apply(NOW, Event::Progress(vec![Progress { ticket: t, tokens: 1 }]));
@@ -187,10 +187,10 @@ fn pools_that_name_one_address_share_its_load() {
     let (mut gate, ids) = gate(PolicyKind::LeastRequest, AdmissionConfig::OPEN, 1);
     let other = PoolId(1);
     gate.apply(NOW, Event::Configure(other, PoolConfig::default()));
-    let facts0 = EndpointFacts { name: "http://e0".into(), weight: 1.0 };
+    let facts0 = EndpointFacts { weight: 1.0, ..EndpointFacts::named("http://e0") };
     let joined = gate.apply(NOW, Event::Join(other, facts0, EndpointState::Starting)).joined.unwrap();
     assert_eq!(joined, ids[0]);
-    let a = go(gate.submit(NOW, &RequestFacts { pool: other, ..facts() }));
+    let a = go(gate.submit(NOW, Arc::new(RequestFacts { pool: other, ..facts() })));
     assert_eq!(a.endpoint, ids[0]);
     assert_eq!(gate.load(ids[0]).unwrap().in_flight, 1);
 }
@@ -198,11 +198,11 @@ fn pools_that_name_one_address_share_its_load() {
 #[test]
 fn an_endpoint_that_left_keeps_its_slot_until_its_requests_end() {
     let (mut gate, ids) = gate(PolicyKind::LeastRequest, AdmissionConfig::OPEN, 1);
-    let a = go(gate.submit(NOW, &facts()));
+    let a = go(gate.submit(NOW, Arc::new(facts())));
     gate.apply(NOW, Event::Leave(ids[0]));
-    assert_eq!(refusal(gate.submit(NOW, &facts())), RefuseReason::NoneReady);
+    assert_eq!(refusal(gate.submit(NOW, Arc::new(facts()))), RefuseReason::NoneReady);
     let join = |gate: &mut Gate, name: &str| {
-        let facts = EndpointFacts { name: name.into(), weight: 1.0 };
+        let facts = EndpointFacts::named(name);
         gate.apply(NOW, Event::Join(POOL, facts, EndpointState::Ready)).joined.unwrap()
     };
     let b = join(&mut gate, "http://b");
@@ -243,7 +243,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (any::<usize>(), 0usize..5).prop_map(|(i, s)| Step::State(i, s)),
         1 => any::<usize>().prop_map(Step::Leave),
         1 => (0u8..6).prop_map(Step::Join),
-        1 => (0usize..7, 0u32..4, 0u32..3).prop_map(|(p, l, q)| Step::Configure(p, l, q)),
+        1 => (0usize..PolicyKind::ALL.len(), 0u32..4, 0u32..3).prop_map(|(p, l, q)| Step::Configure(p, l, q)),
         1 => (0u64..8_000_000_000).prop_map(Step::Later),
     ]
 }
@@ -263,7 +263,7 @@ fn run(steps: &[Step]) -> Vec<String> {
             Step::Submit { prompt, output, affinity } => {
                 let facts =
                     RequestFacts { prompt_tokens: prompt, output_tokens: output, affinity, ..facts() };
-                let verdict = gate.submit(now, &facts);
+                let verdict = gate.submit(now, Arc::new(facts));
                 match verdict {
                     Verdict::Go(d) => assert!(sent.insert(d.ticket)),
                     Verdict::Wait(t) => assert!(waiting.insert(t)),
@@ -300,7 +300,8 @@ fn run(steps: &[Step]) -> Vec<String> {
             }
             Step::Leave(i) => effects = gate.apply(now, Event::Leave(ids[i % ids.len()])),
             Step::Join(n) => {
-                let facts = EndpointFacts { name: format!("http://e{n}"), weight: f64::from(n) };
+                let facts =
+                    EndpointFacts { weight: f64::from(n), ..EndpointFacts::named(format!("http://e{n}")) };
                 effects = gate.apply(now, Event::Join(POOL, facts, EndpointState::Ready));
                 ids.push(effects.joined.unwrap());
             }

@@ -1,36 +1,69 @@
 //! Requests that have been admitted or wait, by ticket.
 
-use forebay_core::{RequestFacts, TicketId};
+use std::sync::Arc;
+
+use forebay_core::{RequestFacts, TicketId, Time};
+use forebay_predict::Predicted;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use crate::row::Charge;
+
 /// Where a request is.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Stage {
     /// In the queue of its pool.
     Waiting,
-    /// Sent to the endpoint in this slot, with this much work outstanding there.
-    Sent { slot: u32, work_left: u64 },
+    /// Sent to an endpoint.
+    Sent(Sending),
     /// Admitted, and between two endpoints: the last one could not take it.
     Homeless,
 }
 
-#[derive(Clone, Debug)]
+/// A request at its endpoint, and what was predicted of it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sending {
+    pub(crate) slot: u32,
+    /// What it put there.
+    pub(crate) charge: Charge,
+    pub(crate) at: Time,
+    /// Its parts of the time to the first token at its class's own speed.
+    pub(crate) base: Predicted,
+    /// The time to the first token as it was predicted, in milliseconds.
+    pub(crate) ttft_ms: f32,
+    /// The time per token as it was predicted, without the pool's correction
+    /// and at the class's own speed.
+    pub(crate) tpot_base_ms: f32,
+    /// Requests in flight there when it was sent, itself left out.
+    pub(crate) in_flight: u32,
+    /// From being sent to the first token.
+    pub(crate) first_token: Option<std::time::Duration>,
+}
+
+impl Sending {
+    /// When its first token is taken to have come, where nobody sees it.
+    pub(crate) fn unseen_at(&self) -> Time {
+        self.at + std::time::Duration::from_secs_f32(self.ttft_ms.clamp(0.0, 1e7) * 1e-3)
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Ticket {
-    pub(crate) facts: RequestFacts,
+    pub(crate) facts: Arc<RequestFacts>,
     pub(crate) stage: Stage,
     /// Slots that could not take it.
     pub(crate) tried: SmallVec<[u32; 2]>,
 }
 
 /// A table of tickets with reused slots.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Tickets {
     rows: Vec<(u32, Option<Ticket>)>,
     free: Vec<u32>,
 }
 
 impl Tickets {
-    pub(crate) fn insert(&mut self, facts: RequestFacts, stage: Stage) -> TicketId {
+    pub(crate) fn insert(&mut self, facts: Arc<RequestFacts>, stage: Stage) -> TicketId {
         let ticket = Ticket { facts, stage, tried: SmallVec::new() };
         if let Some(slot) = self.free.pop() {
             let row = &mut self.rows[slot as usize];

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use forebay_core::{EndpointId, PoolId, TicketId};
+use serde::{Deserialize, Serialize};
 
 use crate::PolicyKind;
 
 /// The answer to one request.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Verdict {
     /// Send it now.
     Go(Decision),
@@ -18,7 +19,7 @@ pub enum Verdict {
 }
 
 /// One request's way to one endpoint.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
     /// Whom to settle the request with.
     pub ticket: TicketId,
@@ -29,7 +30,7 @@ pub struct Decision {
 }
 
 /// Why an endpoint was picked, kept as numbers and rendered when read.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The pool that was asked.
     pub pool: PoolId,
@@ -45,7 +46,7 @@ pub struct Explanation {
 }
 
 /// Why and for how long a request is turned away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// Why.
     pub reason: RefuseReason,
@@ -54,7 +55,7 @@ pub struct Refusal {
 }
 
 /// Why a request is turned away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RefuseReason {
     /// No endpoint of the pool is ready.
     NoneReady,
@@ -82,7 +83,7 @@ impl RefuseReason {
 }
 
 /// Why a request needs a second choice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum RepickReason {
     /// No connection could be made, so nothing was sent.
     Connect,

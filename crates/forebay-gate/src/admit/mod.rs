@@ -7,9 +7,10 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use forebay_core::{TicketId, Time};
+use serde::{Deserialize, Serialize};
 
 /// How a pool admits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AdmissionConfig {
     /// Requests in flight at most; none: no limit.
     pub limit: Option<u32>,
@@ -39,7 +40,7 @@ pub(crate) enum Admit {
 }
 
 /// The admission of one pool.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Admission {
     config: AdmissionConfig,
     /// Admitted and not ended.

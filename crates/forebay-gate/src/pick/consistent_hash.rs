@@ -1,10 +1,10 @@
 //! The endpoint that the request's affinity key hashes to, within a bound.
 
-use forebay_core::RequestFacts;
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{Pick, Policy};
+use super::{Pick, Policy, View};
 use crate::endpoints::Endpoints;
 use crate::policy_kind::PolicyKind;
 
@@ -16,7 +16,7 @@ use crate::policy_kind::PolicyKind;
 /// and Schomaker 2005). An endpoint at its bound, `factor` times its fair share
 /// of the requests in flight, is passed over for the next in the key's own
 /// order (Mirrokni, Thorup and Zadimoghaddam 2016). O(n), no state.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ConsistentHash {
     factor: f64,
     /// Hash of each slot's address with the weight; refilled when the
@@ -52,27 +52,22 @@ impl Policy for ConsistentHash {
         PolicyKind::ConsistentHash
     }
 
-    fn pick(
-        &mut self,
-        candidates: &[u32],
-        endpoints: &Endpoints,
-        facts: &RequestFacts,
-        _: &mut Pcg64Mcg,
-    ) -> Option<Pick> {
+    fn pick(&mut self, view: &View<'_>, _: &mut Pcg64Mcg) -> Option<Pick> {
         let mut weights = 0.0;
         let mut in_flight = 1.0;
-        for &slot in candidates {
-            weights += endpoints.weight(slot);
-            in_flight += f64::from(endpoints.in_flight(slot));
+        for &slot in view.candidates {
+            weights += view.weight(slot);
+            in_flight += f64::from(view.endpoints.in_flight(slot));
         }
         let mut best: Option<Pick> = None;
-        for &slot in candidates {
-            let weight = endpoints.weight(slot);
+        for &slot in view.candidates {
+            let weight = view.weight(slot);
             let bound = (self.factor * in_flight * weight / weights).ceil();
-            if f64::from(endpoints.in_flight(slot)) + 1.0 > bound {
+            if f64::from(view.endpoints.in_flight(slot)) + 1.0 > bound {
                 continue;
             }
-            let hash = xxh3_64_with_seed(&facts.affinity.to_le_bytes(), self.name_hash(slot, endpoints));
+            let hash =
+                xxh3_64_with_seed(&view.facts.affinity.to_le_bytes(), self.name_hash(slot, view.endpoints));
             // 53 bits make a number in (0, 1].
             let u = ((hash >> 11) + 1) as f64 / (1u64 << 53) as f64;
             let score = -u.ln() / weight;
@@ -82,6 +77,6 @@ impl Policy for ConsistentHash {
         }
         // Rounding up leaves room somewhere whenever there is a candidate at all,
         // as the bounds add up to at least the requests in flight.
-        best.or_else(|| candidates.first().map(|&slot| Pick { slot, score: f64::INFINITY }))
+        best.or_else(|| view.candidates.first().map(|&slot| Pick { slot, score: f64::INFINITY }))
     }
 }

@@ -1,19 +1,18 @@
 //! The fewest requests in flight per weight.
 
-use forebay_core::RequestFacts;
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 
-use super::{Pick, Policy, argmin};
-use crate::endpoints::Endpoints;
+use super::{Pick, Policy, View, argmin};
 use crate::policy_kind::PolicyKind;
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LeastRequest;
 
 /// Requests in flight once this one is there, per unit of capacity. Counting
 /// this one sends the first request of an idle fleet to the heaviest endpoint.
-pub(super) fn requests_per_weight(endpoints: &Endpoints, slot: u32) -> f64 {
-    (f64::from(endpoints.in_flight(slot)) + 1.0) / endpoints.weight(slot)
+pub(super) fn requests_per_weight(view: &View<'_>, slot: u32) -> f64 {
+    (f64::from(view.endpoints.in_flight(slot)) + 1.0) / view.weight(slot)
 }
 
 impl Policy for LeastRequest {
@@ -21,13 +20,7 @@ impl Policy for LeastRequest {
         PolicyKind::LeastRequest
     }
 
-    fn pick(
-        &mut self,
-        candidates: &[u32],
-        endpoints: &Endpoints,
-        _: &RequestFacts,
-        rng: &mut Pcg64Mcg,
-    ) -> Option<Pick> {
-        argmin(candidates, rng, |slot| requests_per_weight(endpoints, slot))
+    fn pick(&mut self, view: &View<'_>, rng: &mut Pcg64Mcg) -> Option<Pick> {
+        argmin(view.candidates, rng, |slot| requests_per_weight(view, slot))
     }
 }

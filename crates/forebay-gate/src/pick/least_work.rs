@@ -2,9 +2,9 @@
 
 use forebay_core::RequestFacts;
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 
-use super::{Pick, Policy, argmin};
-use crate::endpoints::Endpoints;
+use super::{Pick, Policy, View, argmin};
 use crate::policy_kind::PolicyKind;
 
 /// How many prompt tokens cost as much engine time as one output token.
@@ -24,22 +24,23 @@ pub(crate) fn total_work(facts: &RequestFacts) -> u64 {
     prefill_work(facts) + u64::from(facts.output_tokens) * WORK_PER_OUTPUT_TOKEN
 }
 
-#[derive(Debug)]
-pub(crate) struct LeastWork;
+/// With `prefixes`, what an endpoint already holds of the prompt is no work
+/// there; this is what `predictive` falls back to when its own predictions fail.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LeastWork {
+    pub(crate) prefixes: bool,
+}
 
 impl Policy for LeastWork {
     fn kind(&self) -> PolicyKind {
         PolicyKind::LeastWork
     }
 
-    fn pick(
-        &mut self,
-        candidates: &[u32],
-        endpoints: &Endpoints,
-        facts: &RequestFacts,
-        rng: &mut Pcg64Mcg,
-    ) -> Option<Pick> {
-        let own = total_work(facts);
-        argmin(candidates, rng, |slot| (endpoints.work(slot) + own) as f64 / endpoints.weight(slot))
+    fn pick(&mut self, view: &View<'_>, rng: &mut Pcg64Mcg) -> Option<Pick> {
+        let own = total_work(view.facts);
+        argmin(view.candidates, rng, |slot| {
+            let held = if self.prefixes { u64::from(view.held(slot)) } else { 0 };
+            (view.endpoints.work(slot) + own.saturating_sub(held)) as f64 / view.weight(slot)
+        })
     }
 }

@@ -1,25 +1,34 @@
 //! The policies: one file each, one trait.
 //!
 //! A policy only chooses. Load is added and removed by the Gate, in one place,
-//! so that no policy can forget it.
+//! so that no policy can forget it; what endpoints are like is learned there
+//! too, so that a pool can change its policy while it runs and the new one
+//! knows what the old one knew.
 
+mod any;
 mod consistent_hash;
+pub(crate) mod cost;
 mod least_request;
 mod least_work;
 mod power_of_two;
+mod predictive;
 mod random;
 mod round_robin;
 mod weighted_round_robin;
 
-use forebay_core::RequestFacts;
+use std::time::Duration;
+
+use forebay_core::{RequestFacts, Time};
 use rand_pcg::Pcg64Mcg;
 
 use crate::endpoints::Endpoints;
 use crate::policy_kind::PolicyKind;
-use crate::pool::PoolConfig;
+use crate::pool::{Learned, PoolConfig};
 
+pub(crate) use any::AnyPolicy;
 pub use least_work::WORK_PER_OUTPUT_TOKEN;
 pub(crate) use least_work::{prefill_work, total_work};
+pub(crate) use predictive::{block_of, common};
 
 /// A policy's choice.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,34 +39,100 @@ pub(crate) struct Pick {
     pub(crate) score: f64,
 }
 
+/// Everything a choice may look at.
+pub(crate) struct View<'a> {
+    pub(crate) now: Time,
+    /// Slots that may be picked, in ascending order.
+    pub(crate) candidates: &'a [u32],
+    pub(crate) endpoints: &'a Endpoints,
+    pub(crate) facts: &'a RequestFacts,
+    /// Tokens of the prompt held, by slot.
+    pub(crate) held: &'a [u32],
+    /// The operator's own cost in milliseconds, by slot; empty when there is none.
+    pub(crate) extra: &'a [f32],
+    /// Slots that ramp up.
+    pub(crate) ramping: &'a [u32],
+    /// What the pool has learned.
+    pub(crate) learned: &'a Learned,
+    pub(crate) config: &'a PoolConfig,
+}
+
+impl View<'_> {
+    /// Prompt tokens that the endpoint need not compute.
+    pub(crate) fn held(&self, slot: u32) -> u32 {
+        self.held.get(slot as usize).copied().unwrap_or(0)
+    }
+
+    /// Relative capacity: as the operator says, or as observed; less while the
+    /// endpoint ramps up.
+    pub(crate) fn weight(&self, slot: u32) -> f64 {
+        let weight = match self.config.dynamic_weights {
+            false => self.endpoints.weight(slot),
+            true => {
+                let row = self.endpoints.row(slot);
+                1.0 / f64::from(row.per_token * row.step).sqrt().max(1e-6)
+            }
+        };
+        if self.ramping.contains(&slot) {
+            return weight * self.config.slow_start.factor(self.endpoints.ready_since(slot), self.now);
+        }
+        weight
+    }
+
+    /// The longest that any candidate's prompt is held.
+    pub(crate) fn most_held(&self) -> u32 {
+        self.candidates.iter().map(|&slot| self.held(slot)).max().unwrap_or(0)
+    }
+}
+
+/// What was seen of a request that an endpoint served.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Observed {
+    /// From being sent to the first token.
+    pub(crate) ttft: Option<Duration>,
+    /// What was predicted for it when it was sent, in milliseconds.
+    pub(crate) predicted_ttft_ms: f32,
+    /// Requests in flight there when it was sent, itself left out.
+    pub(crate) in_flight: u32,
+    /// It failed at the endpoint.
+    pub(crate) failed: bool,
+    /// Hash of its session, where it has one.
+    pub(crate) session: Option<u64>,
+    /// What it cost those who wait, by the profile's weights, once it has ended.
+    pub(crate) cost_ms: Option<f32>,
+    /// It met its limits, once it has ended.
+    pub(crate) met: bool,
+}
+
 /// Chooses among eligible endpoints.
-pub(crate) trait Policy: Send + std::fmt::Debug {
+pub(crate) trait Policy {
     fn kind(&self) -> PolicyKind;
 
-    /// Picks one of `candidates`, which are slots in ascending order; none
-    /// only when there are no candidates.
-    fn pick(
-        &mut self,
-        candidates: &[u32],
-        endpoints: &Endpoints,
-        facts: &RequestFacts,
-        rng: &mut Pcg64Mcg,
-    ) -> Option<Pick>;
+    /// Picks one of the candidates; none only when there are none.
+    fn pick(&mut self, view: &View<'_>, rng: &mut Pcg64Mcg) -> Option<Pick>;
+
+    /// The candidates that were cheapest at the last pick and their prices, best
+    /// first, where the policy compared prices.
+    fn ranked(&self) -> &[(f32, u32)] {
+        &[]
+    }
+
+    /// Mean backlog of the candidates as it was seen, in milliseconds; 0 where
+    /// the policy does not look.
+    fn backlog_ms(&self) -> f32 {
+        0.0
+    }
+
+    /// Hears that a request was sent to an endpoint, picked by this policy or not.
+    fn sent(&mut self, _view: &View<'_>, _slot: u32) {}
+
+    /// Hears what became of it: at its first token and at its end.
+    fn observed(&mut self, _slot: u32, _now: Time, _observed: &Observed) {}
 }
 
 /// The policy that a configuration names.
-pub(crate) fn make(config: &PoolConfig) -> Box<dyn Policy> {
-    match config.policy {
-        PolicyKind::RoundRobin => Box::new(round_robin::RoundRobin::default()),
-        PolicyKind::WeightedRoundRobin => Box::new(weighted_round_robin::WeightedRoundRobin::default()),
-        PolicyKind::Random => Box::new(random::Random),
-        PolicyKind::LeastRequest => Box::new(least_request::LeastRequest),
-        PolicyKind::PowerOfTwo => Box::new(power_of_two::PowerOfTwo),
-        PolicyKind::LeastWork => Box::new(least_work::LeastWork),
-        PolicyKind::ConsistentHash => {
-            Box::new(consistent_hash::ConsistentHash::new(config.hash_balance_factor))
-        }
-    }
+pub(crate) fn make(kind: PolicyKind, config: &PoolConfig) -> AnyPolicy {
+    AnyPolicy::new(kind, config)
 }
 
 /// The candidate with the least score; exact ties are broken at random, or the

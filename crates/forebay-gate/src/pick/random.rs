@@ -1,14 +1,13 @@
 //! Any endpoint, with a chance in proportion to its weight.
 
-use forebay_core::RequestFacts;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 
-use super::{Pick, Policy};
-use crate::endpoints::Endpoints;
+use super::{Pick, Policy, View};
 use crate::policy_kind::PolicyKind;
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Random;
 
 impl Policy for Random {
@@ -16,18 +15,12 @@ impl Policy for Random {
         PolicyKind::Random
     }
 
-    fn pick(
-        &mut self,
-        candidates: &[u32],
-        endpoints: &Endpoints,
-        _: &RequestFacts,
-        rng: &mut Pcg64Mcg,
-    ) -> Option<Pick> {
-        let sum: f64 = candidates.iter().map(|&s| endpoints.weight(s)).sum();
+    fn pick(&mut self, view: &View<'_>, rng: &mut Pcg64Mcg) -> Option<Pick> {
+        let sum: f64 = view.candidates.iter().map(|&s| view.weight(s)).sum();
         let mut left = rng.random::<f64>() * sum;
-        let mut slot = *candidates.last()?;
-        for &candidate in candidates {
-            left -= endpoints.weight(candidate);
+        let mut slot = *view.candidates.last()?;
+        for &candidate in view.candidates {
+            left -= view.weight(candidate);
             if left < 0.0 {
                 slot = candidate;
                 break;

@@ -1,15 +1,14 @@
 //! Each endpoint in turn.
 
-use forebay_core::RequestFacts;
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 
-use super::{Pick, Policy};
-use crate::endpoints::Endpoints;
+use super::{Pick, Policy, View};
 use crate::policy_kind::PolicyKind;
 
 /// Remembers the slot that went last rather than a position, so that an
 /// endpoint that comes or goes does not shift everyone's turn.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RoundRobin {
     last: Option<u32>,
 }
@@ -19,18 +18,12 @@ impl Policy for RoundRobin {
         PolicyKind::RoundRobin
     }
 
-    fn pick(
-        &mut self,
-        candidates: &[u32],
-        _: &Endpoints,
-        _: &RequestFacts,
-        _: &mut Pcg64Mcg,
-    ) -> Option<Pick> {
+    fn pick(&mut self, view: &View<'_>, _: &mut Pcg64Mcg) -> Option<Pick> {
         let next = match self.last {
-            Some(last) => candidates.partition_point(|&slot| slot <= last),
+            Some(last) => view.candidates.partition_point(|&slot| slot <= last),
             None => 0,
         };
-        let slot = *candidates.get(next).or_else(|| candidates.first())?;
+        let slot = *view.candidates.get(next).or_else(|| view.candidates.first())?;
         self.last = Some(slot);
         Some(Pick { slot, score: 0.0 })
     }

@@ -14,27 +14,55 @@ fn fleet(weights: &[f64]) -> (Endpoints, Vec<u32>) {
         .iter()
         .enumerate()
         .map(|(i, &weight)| {
-            let facts = EndpointFacts { name: format!("http://10.0.0.{i}:8000"), weight };
-            endpoints.insert(facts, EndpointState::Ready).slot
+            let facts = EndpointFacts { weight, ..EndpointFacts::named(format!("http://10.0.0.{i}:8000")) };
+            endpoints.insert(facts, EndpointState::Ready, Time::ZERO).slot
         })
         .collect();
     (endpoints, slots)
 }
 
 fn facts(affinity: u64) -> RequestFacts {
-    RequestFacts {
-        pool: PoolId(0),
-        model: ModelId(0),
-        priority: Priority::STANDARD,
-        prompt_tokens: 10,
-        output_tokens: 10,
-        stream: false,
-        affinity,
-    }
+    RequestFacts { prompt_tokens: 10, output_tokens: 10, affinity, ..RequestFacts::default() }
 }
 
-fn policy(kind: PolicyKind) -> Box<dyn Policy> {
-    make(&PoolConfig { policy: kind, ..PoolConfig::default() })
+fn policy(kind: PolicyKind) -> AnyPolicy {
+    make(kind, &PoolConfig::default())
+}
+
+/// A pick by a policy in a pool of which nothing is known.
+trait Choose {
+    fn choose(
+        &mut self,
+        candidates: &[u32],
+        endpoints: &Endpoints,
+        facts: &RequestFacts,
+        rng: &mut Pcg64Mcg,
+    ) -> Option<Pick>;
+}
+
+impl Choose for AnyPolicy {
+    fn choose(
+        &mut self,
+        candidates: &[u32],
+        endpoints: &Endpoints,
+        facts: &RequestFacts,
+        rng: &mut Pcg64Mcg,
+    ) -> Option<Pick> {
+        let (learned, config) = (Learned::default(), PoolConfig::default());
+        let (now, held, extra, ramping): (_, &[u32], &[f32], &[u32]) = (Time::ZERO, &[], &[], &[]);
+        let view = View {
+            now,
+            candidates,
+            endpoints,
+            facts,
+            held,
+            extra,
+            ramping,
+            learned: &learned,
+            config: &config,
+        };
+        self.pick(&view, rng)
+    }
 }
 
 /// Picks `n` times without load, one affinity key each, and counts.
@@ -44,7 +72,7 @@ fn counts(kind: PolicyKind, weights: &[f64], n: u64) -> Vec<u32> {
     let mut rng = Pcg64Mcg::seed_from_u64(3);
     let mut counts = vec![0; weights.len()];
     for i in 0..n {
-        let pick = policy.pick(&slots, &endpoints, &facts(i), &mut rng).unwrap();
+        let pick = policy.choose(&slots, &endpoints, &facts(i), &mut rng).unwrap();
         counts[pick.slot as usize] += 1;
     }
     counts
@@ -55,7 +83,7 @@ fn nobody_is_picked_when_nobody_is_there() {
     let (endpoints, _) = fleet(&[1.0]);
     let mut rng = Pcg64Mcg::seed_from_u64(3);
     for kind in PolicyKind::ALL {
-        assert_eq!(policy(kind).pick(&[], &endpoints, &facts(1), &mut rng), None, "{kind}");
+        assert_eq!(policy(kind).choose(&[], &endpoints, &facts(1), &mut rng), None, "{kind}");
     }
 }
 
@@ -65,7 +93,7 @@ fn round_robin_takes_turns_whoever_comes_or_goes() {
     let mut policy = policy(PolicyKind::RoundRobin);
     let mut rng = Pcg64Mcg::seed_from_u64(3);
     let mut pick =
-        |candidates: &[u32]| policy.pick(candidates, &endpoints, &facts(0), &mut rng).unwrap().slot;
+        |candidates: &[u32]| policy.choose(candidates, &endpoints, &facts(0), &mut rng).unwrap().slot;
     assert_eq!([pick(&slots), pick(&slots)], [0, 1]);
     // Endpoint 1 goes after its turn: 2 is still next.
     assert_eq!([pick(&[0, 2, 3]), pick(&[0, 2, 3]), pick(&slots), pick(&slots)], [2, 3, 0, 1]);
@@ -78,7 +106,7 @@ fn weighted_round_robin_is_exact_and_smooth() {
     let mut policy = policy(PolicyKind::WeightedRoundRobin);
     let mut rng = Pcg64Mcg::seed_from_u64(3);
     let turns: Vec<u32> =
-        (0..7).map(|_| policy.pick(&slots, &endpoints, &facts(0), &mut rng).unwrap().slot).collect();
+        (0..7).map(|_| policy.choose(&slots, &endpoints, &facts(0), &mut rng).unwrap().slot).collect();
     assert_eq!(turns, [0, 0, 1, 0, 2, 0, 0]);
 }
 
@@ -106,7 +134,7 @@ fn least_request_divides_by_weight() {
     let mut policy = policy(PolicyKind::LeastRequest);
     let mut rng = Pcg64Mcg::seed_from_u64(3);
     for _ in 0..8 {
-        let pick = policy.pick(&slots, &endpoints, &facts(0), &mut rng).unwrap();
+        let pick = policy.choose(&slots, &endpoints, &facts(0), &mut rng).unwrap();
         endpoints.add_load(pick.slot, 1);
     }
     assert_eq!((endpoints.in_flight(0), endpoints.in_flight(1)), (2, 6));
@@ -120,7 +148,7 @@ fn least_work_sees_that_one_long_request_outweighs_many_short_ones() {
         endpoints.add_load(1, 100);
     }
     let mut rng = Pcg64Mcg::seed_from_u64(3);
-    let mut pick = |kind| policy(kind).pick(&slots, &endpoints, &facts(0), &mut rng).unwrap().slot;
+    let mut pick = |kind| policy(kind).choose(&slots, &endpoints, &facts(0), &mut rng).unwrap().slot;
     assert_eq!(pick(PolicyKind::LeastWork), 1);
     assert_eq!(pick(PolicyKind::LeastRequest), 0);
 }
@@ -133,8 +161,8 @@ fn a_hash_keeps_its_endpoint_when_another_leaves() {
     let fewer: Vec<u32> = slots.iter().copied().filter(|&s| s != 2).collect();
     let mut moved = 0;
     for key in 0..1000 {
-        let before = policy.pick(&slots, &endpoints, &facts(key), &mut rng).unwrap().slot;
-        let after = policy.pick(&fewer, &endpoints, &facts(key), &mut rng).unwrap().slot;
+        let before = policy.choose(&slots, &endpoints, &facts(key), &mut rng).unwrap().slot;
+        let after = policy.choose(&fewer, &endpoints, &facts(key), &mut rng).unwrap().slot;
         if before == 2 {
             moved += 1;
         } else {
@@ -155,7 +183,7 @@ proptest! {
         let mut rng = Pcg64Mcg::seed_from_u64(3);
         let sum: f64 = weights.iter().sum();
         for (n, key) in keys.iter().enumerate() {
-            let pick = policy.pick(&slots, &endpoints, &facts(*key), &mut rng).unwrap();
+            let pick = policy.choose(&slots, &endpoints, &facts(*key), &mut rng).unwrap();
             endpoints.add_load(pick.slot, 1);
             let bound = (1.25 * (n + 1) as f64 * weights[pick.slot as usize] / sum).ceil();
             prop_assert!(f64::from(endpoints.in_flight(pick.slot)) <= bound);
@@ -176,7 +204,7 @@ proptest! {
         let candidates: Vec<u32> = slots.into_iter().filter(|s| mask & (1 << s) != 0).collect();
         let mut rng = Pcg64Mcg::seed_from_u64(key);
         for kind in PolicyKind::ALL {
-            let pick = policy(kind).pick(&candidates, &endpoints, &facts(key), &mut rng);
+            let pick = policy(kind).choose(&candidates, &endpoints, &facts(key), &mut rng);
             prop_assert_eq!(pick.is_some(), !candidates.is_empty());
             prop_assert!(pick.is_none_or(|p| candidates.contains(&p.slot)));
         }

@@ -1,0 +1,192 @@
+//! What a pool learns from its own traffic.
+
+use std::time::Duration;
+
+use forebay_core::{RequestFacts, Time};
+use forebay_predict::{Arrivals, Ewma, TpotCorrection, Watchdog};
+use serde::{Deserialize, Serialize};
+
+use crate::endpoints::Endpoints;
+use crate::pick::cost::{SLO_CLASSES, SloClass, Weights};
+
+/// What a missed TPOT limit costs when there is no TTFT limit to measure it
+/// by, in milliseconds.
+const VALUE_WITHOUT_TTFT: f32 = 5000.0;
+/// Critical requests are worth this many standard ones.
+const CRITICAL_VALUE: f32 = 4.0;
+
+/// Arrivals, sizes and corrections of one pool; the same whatever its policy,
+/// so that a policy that is switched to does not begin from nothing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Learned {
+    arrivals: Arrivals,
+    /// Milliseconds of capacity that a request takes.
+    capacity: Ewma,
+    /// Output tokens of a request that finished.
+    output: Ewma,
+    correction: TpotCorrection,
+    classes: Vec<SloClass>,
+    /// The fastest prefill of the pool, in milliseconds per token.
+    fastest: f32,
+    fastest_at: Time,
+    /// Whether the pool's predictions can be relied on.
+    pub(crate) watchdog: Watchdog,
+    /// First tokens seen, and how far off their predictions were.
+    pub(crate) errors: forebay_predict::ErrorStats,
+    /// Requests that the shadow policy would have sent to the same endpoint.
+    pub(crate) shadow_agreed: u64,
+    /// Requests that it was asked about.
+    pub(crate) shadow_asked: u64,
+    /// Sum of what its choice would have cost more, in milliseconds of price.
+    pub(crate) shadow_difference_ms: f64,
+}
+
+impl Default for Learned {
+    fn default() -> Learned {
+        Learned {
+            arrivals: Arrivals::new(),
+            capacity: Ewma::new(0.995, 100.0, 20.0),
+            output: Ewma::new(0.99, 200.0, 10.0),
+            correction: TpotCorrection::new(),
+            classes: Vec::new(),
+            fastest: 0.0,
+            fastest_at: Time::ZERO,
+            watchdog: Watchdog::default(),
+            errors: forebay_predict::ErrorStats::default(),
+            shadow_agreed: 0,
+            shadow_asked: 0,
+            shadow_difference_ms: 0.0,
+        }
+    }
+}
+
+/// The fastest endpoint is looked for anew this often.
+const FASTEST_EVERY: Duration = Duration::from_millis(250);
+
+impl Learned {
+    pub(crate) fn arrive(&mut self, now: Time) {
+        self.arrivals.arrive(now);
+    }
+
+    pub(crate) fn arrivals_per_ms(&self, now: Time) -> f32 {
+        self.arrivals.per_ms(now) as f32
+    }
+
+    /// A request that takes so much of its endpoint's own time was sent.
+    pub(crate) fn dispatched(&mut self, capacity_ms: f32) {
+        self.capacity.add(f64::from(capacity_ms.max(1.0)));
+    }
+
+    pub(crate) fn capacity_ms(&self) -> f32 {
+        self.capacity.value().max(1.0) as f32
+    }
+
+    /// An answer was whole and had so many tokens.
+    pub(crate) fn finished(&mut self, tokens: u32) {
+        self.output.add(f64::from(tokens.max(1)));
+    }
+
+    pub(crate) fn usual_output(&self) -> f32 {
+        self.output.value().max(1.0) as f32
+    }
+
+    /// Observed against predicted time per token, both in milliseconds.
+    pub(crate) fn tpot(&mut self, observed_ms: f64, predicted_ms: f64) {
+        self.correction.observe(observed_ms, predicted_ms);
+    }
+
+    pub(crate) fn gamma(&self) -> f32 {
+        self.correction.value() as f32
+    }
+
+    pub(crate) fn classes(&self) -> &[SloClass] {
+        &self.classes
+    }
+
+    /// The class of a request by its TPOT limit and what a miss is worth. Past
+    /// the bound the nearest existing class is taken: limits come from clients.
+    pub(crate) fn class_of(&mut self, facts: &RequestFacts, weights: &Weights) -> u8 {
+        let limit = facts.slo.tpot_ms.filter(|ms| *ms > 0.0).unwrap_or(f32::INFINITY);
+        let class = SloClass { tpot_limit: limit, value: value_of(facts, weights) };
+        if let Some(at) = self.classes.iter().position(|known| *known == class) {
+            return at as u8;
+        }
+        if self.classes.len() < SLO_CLASSES {
+            self.classes.push(class);
+            return self.classes.len() as u8 - 1;
+        }
+        let distance = |known: &SloClass| {
+            let ratio = (known.tpot_limit / limit).ln().abs();
+            // Infinity over infinity: both without a limit.
+            let apart = if ratio.is_nan() { 0.0 } else { ratio };
+            apart + ((known.value + 1.0) / (class.value + 1.0)).ln().abs()
+        };
+        let nearest = self.classes.iter().enumerate().min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)));
+        nearest.map_or(0, |(at, _)| at as u8)
+    }
+
+    pub(crate) fn fastest(&self) -> f32 {
+        self.fastest
+    }
+
+    /// Looks for the fastest endpoint, when that is due; O(candidates).
+    pub(crate) fn refresh(&mut self, now: Time, members: &[u32], endpoints: &Endpoints) {
+        if self.fastest > 0.0 && now.since(self.fastest_at) < FASTEST_EVERY {
+            return;
+        }
+        self.fastest_at = now;
+        let least = members.iter().map(|&slot| endpoints.row(slot).per_token).fold(f32::INFINITY, f32::min);
+        self.fastest = if least.is_finite() { least } else { 1.0 };
+    }
+}
+
+/// What a miss of this request's limits costs, in milliseconds of delay that
+/// one would accept to avoid it.
+pub(crate) fn value_of(facts: &RequestFacts, weights: &Weights) -> f32 {
+    let base = match (facts.slo.ttft_ms, facts.slo.tpot_ms) {
+        (Some(limit), _) => weights.miss * limit,
+        (None, Some(_)) => VALUE_WITHOUT_TTFT * weights.miss / 2.5,
+        (None, None) => 0.0,
+    };
+    let priority = facts.priority.0;
+    if priority < 0 {
+        return 0.0;
+    }
+    let share = (priority as f32 / forebay_core::Priority::CRITICAL.0 as f32).min(1.0);
+    base * (1.0 + (CRITICAL_VALUE - 1.0) * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_core::{Priority, Slo};
+
+    use super::*;
+    use crate::Profile;
+
+    fn facts(ttft: Option<f32>, tpot: Option<f32>, priority: Priority) -> RequestFacts {
+        RequestFacts { slo: Slo { ttft_ms: ttft, tpot_ms: tpot }, priority, ..RequestFacts::default() }
+    }
+
+    #[test]
+    fn a_miss_is_worth_what_the_priority_says() {
+        let weights = Profile::Balanced.weights();
+        let value = |ttft, tpot, priority| value_of(&facts(ttft, tpot, priority), &weights);
+        assert_eq!(value(Some(2000.0), Some(50.0), Priority::STANDARD), 5000.0);
+        assert_eq!(value(Some(2000.0), None, Priority::CRITICAL), 20_000.0);
+        assert_eq!(value(Some(2000.0), None, Priority::SHEDDABLE), 0.0);
+        assert_eq!(value(None, Some(50.0), Priority::STANDARD), 5000.0);
+        assert_eq!(value(None, None, Priority::CRITICAL), 0.0);
+    }
+
+    #[test]
+    fn classes_are_bounded_whatever_clients_ask() {
+        let mut learned = Learned::default();
+        let weights = Profile::Balanced.weights();
+        for tpot in 1..1000 {
+            let class = learned.class_of(&facts(None, Some(tpot as f32), Priority::STANDARD), &weights);
+            assert!(usize::from(class) < learned.classes().len());
+        }
+        assert_eq!(learned.classes().len(), SLO_CLASSES);
+        assert_eq!(learned.class_of(&facts(None, Some(3.0), Priority::STANDARD), &weights), 2);
+    }
+}

@@ -1,0 +1,172 @@
+//! The least price in milliseconds, over every candidate.
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
+
+use super::cost::{self, Block, Common, LANES, Weights};
+use super::{Pick, Policy, View};
+use crate::policy_kind::PolicyKind;
+
+/// Weight of the latest pick in the mean backlog of the pool.
+const BACKLOG_SMOOTHING: f32 = 0.05;
+/// An endpoint's backlog counts a little more than its prefill, for the tax
+/// that decoding puts on it.
+const BACKLOG_TAX: f32 = 1.3;
+
+/// What a predictive pick leaves behind for the next one and for its explanation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Profiled {
+    /// Mean backlog over the candidates, in milliseconds.
+    backlog_ms: f32,
+    /// The cheapest candidates of the last pick, best first.
+    best: Vec<(f32, u32)>,
+}
+
+impl Profiled {
+    /// The cheapest candidates of the last pick, best first.
+    pub(crate) fn ranked(&self) -> &[(f32, u32)] {
+        &self.best
+    }
+
+    /// Mean backlog of the candidates, in milliseconds.
+    pub(crate) fn backlog_ms(&self) -> f32 {
+        self.backlog_ms
+    }
+
+    /// Evaluates every candidate; O(candidates).
+    pub(crate) fn pick(&mut self, view: &View<'_>, weights: &Weights, rng: &mut Pcg64Mcg) -> Option<Pick> {
+        let common = common(view, weights, self.backlog_ms);
+        let decay = view.endpoints.decay(view.now);
+        self.best.clear();
+        let mut backlog = 0.0;
+        let mut least: Option<(f32, u32)> = None;
+        let mut ties = 1u32;
+        for slots in view.candidates.chunks(LANES) {
+            let block = block_of(view, slots, decay);
+            let priced = cost::price(&block, &common, view.learned.classes(), weights);
+            for (lane, &slot) in slots.iter().enumerate() {
+                let total = priced.total[lane];
+                backlog += priced.backlog[lane] * BACKLOG_TAX;
+                match least {
+                    Some((best, _)) if total > best => {}
+                    Some((best, _)) if total == best => {
+                        // Reservoir sampling: the k-th tie replaces with chance 1/k.
+                        ties += 1;
+                        if rng.random_range(0..ties) == 0 {
+                            least = Some((total, slot));
+                        }
+                    }
+                    _ => {
+                        ties = 1;
+                        least = Some((total, slot));
+                    }
+                }
+                self.rank(total, slot);
+            }
+        }
+        let mean = backlog / view.candidates.len().max(1) as f32;
+        if mean.is_finite() {
+            self.backlog_ms += (mean - self.backlog_ms) * BACKLOG_SMOOTHING;
+        }
+        let (total, slot) = least?;
+        self.put_first(total, slot);
+        Some(Pick { slot, score: f64::from(total) })
+    }
+
+    /// Keeps the cheapest [`LANES`], best first.
+    fn rank(&mut self, total: f32, slot: u32) {
+        if self.best.len() == LANES {
+            if self.best.last().is_some_and(|(worst, _)| total >= *worst) {
+                return;
+            }
+            self.best.pop();
+        }
+        let at = self.best.partition_point(|(other, _)| *other <= total);
+        self.best.insert(at, (total, slot));
+    }
+
+    /// The chosen one leads, also when it won a tie among many.
+    fn put_first(&mut self, total: f32, slot: u32) {
+        let at = self.best.iter().position(|(_, other)| *other == slot).unwrap_or(self.best.len() - 1);
+        self.best.remove(at);
+        self.best.insert(0, (total, slot));
+    }
+}
+
+/// What is the same for every candidate.
+pub(crate) fn common(view: &View<'_>, weights: &Weights, backlog_ms: f32) -> Common {
+    let facts = view.facts;
+    let learned = view.learned;
+    let limit = |ms: Option<f32>| ms.filter(|ms| *ms > 0.0).unwrap_or(f32::INFINITY);
+    let rate = learned.arrivals_per_ms(view.now) / view.candidates.len().max(1) as f32;
+    let capacity = learned.capacity_ms();
+    let load = (rate * capacity).min(0.95);
+    let price = (rate * (backlog_ms + capacity) / (1.0 - load)).clamp(0.0, weights.max_price);
+    Common {
+        prompt: facts.prompt_tokens as f32,
+        output: facts.output_tokens.max(1) as f32,
+        usual_output: learned.usual_output(),
+        price,
+        gamma: learned.gamma(),
+        fastest: learned.fastest(),
+        ttft_limit: limit(facts.slo.ttft_ms),
+        tpot_limit: limit(facts.slo.tpot_ms),
+        value: crate::pool::value_of(facts, weights),
+    }
+}
+
+/// Up to eight candidates side by side; unused lanes repeat the first one.
+pub(crate) fn block_of(view: &View<'_>, slots: &[u32], decay: f64) -> Block {
+    let mut block = Block::default();
+    let Some(&first) = slots.first() else { return block };
+    let block_tokens = view.facts.prefix.block_tokens;
+    let classes = view.learned.classes().len();
+    for lane in 0..LANES {
+        let slot = slots.get(lane).copied().unwrap_or(first);
+        let row = view.endpoints.row(slot);
+        block.held[lane] = view.held(slot) as f32;
+        block.owed[lane] = row.owed_ms();
+        block.requests[lane] = row.all_requests();
+        block.streams[lane] = row.all_streams();
+        block.context[lane] = row.all_context();
+        block.pinned[lane] = row.pinned(block_tokens);
+        block.prefill_share[lane] = view.endpoints.prefill_share(slot, decay);
+        block.fixed[lane] = row.network_ms + view.extra.get(slot as usize).copied().unwrap_or(0.0);
+        block.step[lane] = row.step;
+        block.per_stream[lane] = row.per_stream;
+        block.per_context[lane] = row.per_context;
+        block.per_token[lane] = row.per_token;
+        block.per_pair[lane] = row.per_pair;
+        block.budget[lane] = row.budget;
+        block.inverse_memory[lane] = row.inverse_memory;
+        for (class, count) in block.classes.iter_mut().zip(&row.classes).take(classes) {
+            class[lane] = *count as f32;
+        }
+    }
+    block
+}
+
+/// `predictive` with the weights of the pool's profile.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Predictive {
+    pub(crate) inner: Profiled,
+}
+
+impl Policy for Predictive {
+    fn kind(&self) -> PolicyKind {
+        PolicyKind::Predictive
+    }
+
+    fn pick(&mut self, view: &View<'_>, rng: &mut Pcg64Mcg) -> Option<Pick> {
+        self.inner.pick(view, &view.config.profile.weights(), rng)
+    }
+
+    fn ranked(&self) -> &[(f32, u32)] {
+        self.inner.ranked()
+    }
+
+    fn backlog_ms(&self) -> f32 {
+        self.inner.backlog_ms()
+    }
+}

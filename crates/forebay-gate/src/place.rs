@@ -1,0 +1,295 @@
+//! Placing a request: who may be picked, the pick, and what it puts there.
+
+use forebay_core::{TicketId, Time};
+use forebay_predict::Predicted;
+
+use crate::endpoints::{Endpoints, Sent};
+use crate::explain::{Candidate, DecisionRecord};
+use crate::gate::Gate;
+use crate::pick::cost::{self, LANES};
+use crate::pick::{Policy, View, block_of, common, total_work};
+use crate::pool::Pool;
+use crate::ticket::{Sending, Stage, Ticket};
+use crate::verdict::{Decision, Explanation};
+
+/// An endpoint that ramps up may have this many times its share of the mean
+/// load at once: none at all could not be told from a full one.
+const RAMP_ROOM: f64 = 1.0;
+/// What loading an adapter takes while nothing was measured, in milliseconds.
+const ADAPTER_LOAD_MS: f32 = 1_000.0;
+
+/// Memory of a pick, kept from one to the next. It is no state: every pick
+/// leaves it as it found it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scratch {
+    candidates: Vec<u32>,
+    /// Tokens held, by slot; zero but during a pick.
+    held: Vec<u32>,
+    /// The operator's own costs, by slot; empty but during a pick.
+    extra: Vec<f32>,
+    top: Vec<u32>,
+}
+
+impl PartialEq for Scratch {
+    fn eq(&self, _: &Scratch) -> bool {
+        true
+    }
+}
+
+impl Gate {
+    /// Picks an endpoint for a homeless ticket and puts its load there.
+    pub(crate) fn place(&mut self, now: Time, id: TicketId) -> Option<Decision> {
+        self.endpoints.refresh(now);
+        let ticket = self.tickets.get_mut(id)?;
+        let pool = self.pools.get_mut(ticket.facts.pool.index())?.as_mut()?;
+        self.scratch.read(ticket, &self.endpoints);
+        let chosen = choose(
+            now,
+            id,
+            ticket,
+            pool,
+            &mut self.endpoints,
+            &mut self.scratch,
+            &mut self.rng,
+            &mut self.shadow_rng,
+        );
+        self.scratch.forget(ticket);
+        let (record, sending) = chosen?;
+        if !ticket.facts.stream {
+            self.unseen.insert((sending.unseen_at(), id));
+        }
+        ticket.stage = Stage::Sent(sending);
+        self.decisions.push(record);
+        Some(Decision {
+            ticket: id,
+            endpoint: record.endpoint,
+            explanation: Explanation {
+                pool: record.pool,
+                policy: record.policy,
+                candidates: record.candidates,
+                score: record.score,
+                in_flight: record.in_flight,
+            },
+        })
+    }
+}
+
+#[expect(clippy::too_many_arguments, reason = "the Gate's parts, borrowed apart")]
+fn choose(
+    now: Time,
+    id: TicketId,
+    ticket: &Ticket,
+    pool: &mut Pool,
+    endpoints: &mut Endpoints,
+    scratch: &mut Scratch,
+    rng: &mut rand_pcg::Pcg64Mcg,
+    shadow_rng: &mut rand_pcg::Pcg64Mcg,
+) -> Option<(DecisionRecord, Sending)> {
+    let facts = &*ticket.facts;
+    let fallback = pool.in_fallback();
+    narrow(now, ticket, pool, endpoints, &mut scratch.candidates);
+    let Pool { config, policy, fallback: instead, shadow, learned, ramping, .. } = pool;
+    learned.refresh(now, &scratch.candidates, endpoints);
+    let weights = config.profile.weights();
+    let class = learned.class_of(facts, &weights);
+    let view = View {
+        now,
+        candidates: &scratch.candidates,
+        endpoints,
+        facts,
+        held: &scratch.held,
+        extra: &scratch.extra,
+        ramping,
+        learned,
+        config,
+    };
+    let decides = if fallback { instead } else { &mut *policy };
+    let pick = decides.pick(&view, rng)?;
+    let kind = decides.kind();
+    // The chosen one first, then whom the policy itself found cheapest.
+    scratch.top.clear();
+    scratch.top.push(pick.slot);
+    let ranked = decides.ranked().iter().map(|(_, slot)| *slot).chain(view.candidates.iter().copied());
+    for slot in ranked {
+        if scratch.top.len() == LANES {
+            break;
+        }
+        if !scratch.top.contains(&slot) {
+            scratch.top.push(slot);
+        }
+    }
+    let decay = endpoints.decay(now);
+    let block = block_of(&view, &scratch.top, decay);
+    let common = common(&view, &weights, decides.backlog_ms());
+    let priced = cost::price(&block, &common, learned.classes(), &weights);
+
+    let mut record = DecisionRecord::new(now, id, endpoints.id(pick.slot), kind);
+    record.pool = facts.pool;
+    record.model = facts.model;
+    record.fallback = fallback;
+    record.candidates = view.candidates.len() as u32;
+    record.score = pick.score;
+    record.in_flight = endpoints.in_flight(pick.slot);
+    record.prompt_tokens = facts.prompt_tokens;
+    record.output_tokens = facts.output_tokens;
+    record.set_top(scratch.top.iter().enumerate().map(|(lane, &slot)| Candidate {
+        endpoint: endpoints.id(slot),
+        terms: priced.terms(lane, &block, &common),
+    }));
+
+    let shadowed = shadow.as_mut().and_then(|shadow| {
+        let other = shadow.pick(&view, shadow_rng)?;
+        let block = block_of(&view, &[other.slot], decay);
+        let its = cost::price(&block, &common, learned.classes(), &weights);
+        shadow.sent(&view, pick.slot);
+        Some((other.slot, its.total[0] - priced.total[0]))
+    });
+    decides.sent(&view, pick.slot);
+
+    let sending = sending(&view, pick.slot, &block, &priced);
+    let capacity = priced.capacity_own(0, &block, &common);
+    learned.dispatched(capacity);
+    if let Some((slot, difference)) = shadowed {
+        record.shadow = Some(endpoints.id(slot));
+        learned.shadow_asked += 1;
+        learned.shadow_agreed += u64::from(slot == pick.slot);
+        if difference.is_finite() {
+            learned.shadow_difference_ms += f64::from(difference);
+        }
+    }
+    let blocks = facts.prefix.chain.len() as f32;
+    let covered = (blocks * facts.prefix.block_tokens).clamp(0.0, facts.prompt_tokens as f32) as u32;
+    let sent = Sent {
+        work: total_work(facts),
+        prefill_ms: sending.2,
+        prompt: facts.prompt_tokens,
+        tail: facts.prompt_tokens - covered,
+        class,
+        chain: &facts.prefix.chain,
+    };
+    let (base, tpot_base_ms, _) = sending;
+    let in_flight = record.in_flight;
+    let charge = endpoints.send(pick.slot, now, &sent);
+    if let Some(adapter) = facts.adapter {
+        endpoints.residents_mut(pick.slot).used(adapter, now);
+    }
+    let sending = Sending {
+        slot: pick.slot,
+        charge,
+        at: now,
+        base,
+        ttft_ms: priced.ttft[0],
+        tpot_base_ms,
+        in_flight,
+        first_token: None,
+    };
+    Some((record, sending))
+}
+
+/// What is predicted at the class's own speed, for learning how far the
+/// endpoint is from it: the parts of the time to the first token, the time per
+/// token, and the prefill that is charged, in milliseconds.
+fn sending(view: &View<'_>, slot: u32, block: &cost::Block, priced: &cost::Priced) -> (Predicted, f32, f32) {
+    let row = view.endpoints.row(slot);
+    let model = view.endpoints.model(slot);
+    let (streams, context) = (f64::from(row.all_streams()), f64::from(row.all_context()));
+    let step = model.step_ms(streams, context);
+    let tax = model.interference(streams, step);
+    let prompt = f64::from(view.facts.prompt_tokens);
+    let held = f64::from(view.held(slot)).min(prompt);
+    let prefill = model.prefill_ms(prompt - held, held);
+    let owed = row.owed_us as f64 * 1e-3;
+    // The wait for memory is the one that was priced, less the endpoint's own slowness.
+    let memory = f64::from(priced.backlog[0] - block.owed[0]) / f64::from(row.decode_factor);
+    let base = Predicted {
+        wait_ms: owed * tax + memory.max(0.0),
+        own_ms: prefill * tax,
+        fixed_ms: f64::from(block.fixed[0]) + step / 2.0,
+    };
+    let output = f64::from(view.facts.output_tokens);
+    let share = f64::from(block.prefill_share[0]) / f64::from(row.prefill_factor)
+        + prefill / f64::from(cost::PREFILL_WINDOW_MS);
+    let tpot = model.tpot_ms(f64::from(row.all_requests()) + 1.0, context + prompt + output / 2.0, share);
+    (base, tpot as f32, prefill as f32)
+}
+
+/// Who may be picked for this request: the eligible, less those that it must
+/// not go to. Endpoints that ramp up drop out while they have their share.
+fn narrow(now: Time, ticket: &Ticket, pool: &mut Pool, endpoints: &mut Endpoints, out: &mut Vec<u32>) {
+    let facts = &*ticket.facts;
+    pool.end_ramps(endpoints, now);
+    out.clear();
+    out.extend_from_slice(pool.eligible());
+    if !ticket.tried.is_empty() {
+        out.retain(|slot| !ticket.tried.contains(slot));
+    }
+    if let Some(version) = facts.version {
+        out.retain(|&slot| endpoints.version(slot) == Some(version));
+    }
+    if !facts.costs.is_empty() {
+        let refused = |slot: u32| {
+            let id = endpoints.id(slot);
+            facts.costs.iter().any(|cost| cost.endpoint == id && cost.cost_ms.is_none())
+        };
+        out.retain(|&slot| !refused(slot));
+    }
+    if let Some(adapter) = facts.adapter
+        && out.iter().any(|&slot| endpoints.residents(slot).lists(adapter))
+    {
+        out.retain(|&slot| endpoints.serves(slot, adapter));
+    }
+    if pool.ramping.is_empty() {
+        return;
+    }
+    let in_flight: u32 = out.iter().map(|&slot| endpoints.in_flight(slot)).sum();
+    let mean = (f64::from(in_flight) + 1.0) / out.len().max(1) as f64;
+    let has_share = |slot: u32| {
+        let factor = pool.config.slow_start.factor(endpoints.ready_since(slot), now);
+        f64::from(endpoints.in_flight(slot)) + 1.0 > (mean * factor * RAMP_ROOM).max(1.0)
+    };
+    let resting: smallvec::SmallVec<[u32; 8]> =
+        out.iter().copied().filter(|slot| pool.ramping.contains(slot) && has_share(*slot)).collect();
+    if resting.len() < out.len() {
+        out.retain(|slot| !resting.contains(slot));
+    }
+}
+
+impl Scratch {
+    /// Spreads what is known of single endpoints over the slots.
+    fn read(&mut self, ticket: &Ticket, endpoints: &Endpoints) {
+        let facts = &*ticket.facts;
+        self.held.resize(endpoints.slots(), 0);
+        for held in &facts.prefix.matches {
+            if let Some(slot) = endpoints.slot(held.endpoint) {
+                self.held[slot as usize] = held.tokens;
+            }
+        }
+        if facts.costs.is_empty() && facts.adapter.is_none() {
+            return;
+        }
+        self.extra.resize(endpoints.slots(), 0.0);
+        for cost in &facts.costs {
+            if let (Some(slot), Some(ms)) = (endpoints.slot(cost.endpoint), cost.cost_ms) {
+                self.extra[slot as usize] = if ms.is_finite() { ms } else { 0.0 };
+            }
+        }
+        let Some(adapter) = facts.adapter else { return };
+        for slot in 0..endpoints.slots() as u32 {
+            let residents = endpoints.residents(slot);
+            if !residents.is_loaded(adapter) {
+                // Driving another one out will cost its load again.
+                let times = if residents.is_full() { 2.0 } else { 1.0 };
+                self.extra[slot as usize] += times * ADAPTER_LOAD_MS;
+            }
+        }
+    }
+
+    fn forget(&mut self, ticket: &Ticket) {
+        for held in &ticket.facts.prefix.matches {
+            if let Some(tokens) = self.held.get_mut(held.endpoint.index()) {
+                *tokens = 0;
+            }
+        }
+        self.extra.clear();
+    }
+}

@@ -1,0 +1,143 @@
+//! One endpoint's load and speed, as the policies read them.
+//!
+//! One row of two or three cache lines for each endpoint, not one array for
+//! each field: a pick reads every field of every candidate, so that rows touch
+//! fewer lines than arrays and candidates need not lie side by side.
+
+use serde::{Deserialize, Serialize};
+
+use crate::pick::cost::SLO_CLASSES;
+
+/// What is in flight at an endpoint and how fast it is taken to be.
+///
+/// Sums that are added to and taken from are whole numbers, so that an idle
+/// endpoint reads exactly zero again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Row {
+    /// Prefill sent whose first token has not been seen, in microseconds of
+    /// the class's own speed.
+    pub(crate) owed_us: u64,
+    /// Prompt tokens of the requests in flight.
+    pub(crate) context: u64,
+    /// Prompt tokens in flight that no block of the prefix index covers.
+    pub(crate) tail: u64,
+    /// Distinct blocks in flight.
+    pub(crate) blocks: u64,
+    /// Estimated outstanding work, in prompt-token equivalents.
+    pub(crate) work: u64,
+    /// Prefill milliseconds sent, decayed; scaled to the epoch of the table.
+    pub(crate) dispatched: f64,
+    /// Requests in flight.
+    pub(crate) requests: u32,
+    /// Streams past their first token.
+    pub(crate) streams: u32,
+    /// Requests in flight by SLO class.
+    pub(crate) classes: [u32; SLO_CLASSES],
+    /// Requests there that this gateway did not send, as reported.
+    pub(crate) foreign_requests: f32,
+    /// Their tokens of KV memory.
+    pub(crate) foreign_tokens: f32,
+    /// Requests of ours in flight when the last report was taken in.
+    pub(crate) reported_requests: u32,
+    /// Network time there and back, in milliseconds.
+    pub(crate) network_ms: f32,
+    /// How much slower than its class it computes prompts; 1 = as the class.
+    pub(crate) prefill_factor: f32,
+    /// … and decodes.
+    pub(crate) decode_factor: f32,
+    /// The constants of [`super::pick::cost::Block`], at its own speed.
+    pub(crate) step: f32,
+    pub(crate) per_stream: f32,
+    pub(crate) per_context: f32,
+    pub(crate) per_token: f32,
+    pub(crate) per_pair: f32,
+    pub(crate) budget: f32,
+    pub(crate) inverse_memory: f32,
+}
+
+impl Default for Row {
+    fn default() -> Row {
+        Row {
+            owed_us: 0,
+            context: 0,
+            tail: 0,
+            blocks: 0,
+            work: 0,
+            dispatched: 0.0,
+            requests: 0,
+            streams: 0,
+            classes: [0; SLO_CLASSES],
+            foreign_requests: 0.0,
+            foreign_tokens: 0.0,
+            reported_requests: 0,
+            network_ms: 0.0,
+            prefill_factor: 1.0,
+            decode_factor: 1.0,
+            step: 0.0,
+            per_stream: 0.0,
+            per_context: 0.0,
+            per_token: 0.0,
+            per_pair: 0.0,
+            budget: 0.0,
+            inverse_memory: 0.0,
+        }
+    }
+}
+
+impl Row {
+    /// Everything in flight is zero.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.owed_us == 0
+            && self.context == 0
+            && self.tail == 0
+            && self.blocks == 0
+            && self.work == 0
+            && self.requests == 0
+            && self.streams == 0
+            && self.classes == [0; SLO_CLASSES]
+    }
+
+    /// Prefill owed, in milliseconds at its own speed.
+    pub(crate) fn owed_ms(&self) -> f32 {
+        self.owed_us as f32 * 1e-3 * self.prefill_factor
+    }
+
+    /// Requests there, this gateway's and others'.
+    pub(crate) fn all_requests(&self) -> f32 {
+        self.requests as f32 + self.foreign_requests
+    }
+
+    /// Streams past their first token, with those of others.
+    pub(crate) fn all_streams(&self) -> f32 {
+        self.streams as f32 + self.foreign_requests
+    }
+
+    /// Context of everything in flight.
+    pub(crate) fn all_context(&self) -> f32 {
+        self.context as f32 + self.foreign_tokens
+    }
+
+    /// Distinct tokens of KV memory in flight; blocks have `block_tokens` each.
+    pub(crate) fn pinned(&self, block_tokens: f32) -> f32 {
+        self.blocks as f32 * block_tokens + self.tail as f32 + self.foreign_tokens
+    }
+}
+
+/// What one request put on its endpoint and what must be taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Charge {
+    /// Work not yet taken back.
+    pub(crate) work_left: u64,
+    /// Prefill, in microseconds of the class's own speed.
+    pub(crate) prefill_us: u64,
+    /// Prompt tokens.
+    pub(crate) prompt: u32,
+    /// Prompt tokens outside full blocks.
+    pub(crate) tail: u32,
+    /// Its chain among those in flight.
+    pub(crate) leaf: crate::runs::Leaf,
+    /// SLO class.
+    pub(crate) class: u8,
+    /// Its first token was seen, or is taken to have come.
+    pub(crate) decoding: bool,
+}

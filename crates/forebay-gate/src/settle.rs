@@ -1,0 +1,172 @@
+//! What becomes of a request that was sent: its progress, its end, and what is
+//! learned from both.
+
+use std::time::Duration;
+
+use forebay_core::{EndKind, Outcome, PoolId, TicketId, Time};
+
+use crate::event::{Effects, Progress};
+use crate::gate::Gate;
+use crate::pick::{Observed, Policy, WORK_PER_OUTPUT_TOKEN, prefill_work, total_work};
+use crate::ticket::{Sending, Stage, Ticket};
+
+/// An answer of fewer tokens says little of the time per token.
+const MIN_TOKENS: u64 = 8;
+
+impl Gate {
+    /// Requests whose answers come whole show no first token: they are taken
+    /// to have it when it was predicted.
+    pub(crate) fn catch_up(&mut self, now: Time) {
+        while let Some(&(at, id)) = self.unseen.first() {
+            if at > now {
+                return;
+            }
+            self.unseen.pop_first();
+            if let Some(Ticket { stage: Stage::Sent(sending), .. }) = self.tickets.get_mut(id) {
+                self.endpoints.first_token(sending.slot, &mut sending.charge);
+            }
+        }
+    }
+
+    pub(crate) fn progress(&mut self, now: Time, progress: Progress) {
+        let Some(ticket) = self.tickets.get_mut(progress.ticket) else { return };
+        let Stage::Sent(sending) = &mut ticket.stage else { return };
+        let facts = &*ticket.facts;
+        // What should be left after this many tokens; an answer longer than
+        // estimated keeps the work of one token, so that it never looks done.
+        let output = u64::from(facts.output_tokens.saturating_sub(progress.tokens).max(1));
+        let left = (output * WORK_PER_OUTPUT_TOKEN).min(total_work(facts) - prefill_work(facts));
+        let done = sending.charge.work_left.saturating_sub(left);
+        sending.charge.work_left -= done;
+        self.endpoints.reduce_work(sending.slot, done);
+        if sending.charge.decoding || progress.tokens == 0 || !facts.stream {
+            return;
+        }
+        self.endpoints.first_token(sending.slot, &mut sending.charge);
+        let took = now.since(sending.at);
+        sending.first_token = Some(took);
+        let (sending, limit, session) = (*sending, facts.slo.ttft_ms, facts.session);
+        let pool = facts.pool;
+        let observed_ms = took.as_secs_f64() * 1e3;
+        self.endpoints.learn_first_token(sending.slot, observed_ms, sending.base, now);
+        let Some(pool) = self.pool_mut(pool) else { return };
+        let limit = limit.map(f64::from);
+        pool.learned.errors.observe(f64::from(sending.ttft_ms), observed_ms, now);
+        pool.learned.watchdog.observe(f64::from(sending.ttft_ms), observed_ms, limit, now);
+        let observed = Observed {
+            ttft: Some(took),
+            predicted_ttft_ms: sending.ttft_ms,
+            in_flight: sending.in_flight,
+            failed: false,
+            session,
+            cost_ms: None,
+            met: limit.is_none_or(|limit| observed_ms <= limit),
+        };
+        pool.policy.observed(sending.slot, now, &observed);
+        if let Some(shadow) = &mut pool.shadow {
+            shadow.observed(sending.slot, now, &observed);
+        }
+    }
+
+    pub(crate) fn end(&mut self, now: Time, id: TicketId, outcome: Option<&Outcome>, effects: &mut Effects) {
+        if let Some(outcome) = outcome {
+            self.learn(now, id, outcome);
+        }
+        if let Some(pool) = self.drop_ticket(id) {
+            self.wake(now, pool, effects);
+        }
+    }
+
+    /// Learns from an end before what the request held is given back.
+    fn learn(&mut self, now: Time, id: TicketId, outcome: &Outcome) {
+        let Some(Ticket { facts, stage: Stage::Sent(sending), .. }) = self.tickets.get_mut(id) else {
+            return;
+        };
+        let (facts, sending) = (std::sync::Arc::clone(facts), *sending);
+        let failed = matches!(outcome.end, EndKind::Failed(failure) if failure.is_fault());
+        let finished = outcome.end == EndKind::Finished;
+        let tokens = outcome.usage.map_or(0, |usage| usage.completion_tokens);
+        let tpot = match sending.first_token.or(outcome.ttft) {
+            Some(first) if finished && tokens >= MIN_TOKENS => {
+                let rest = outcome.duration.max(first) - first;
+                Some(rest.as_secs_f64() * 1e3 / (tokens - 1) as f64)
+            }
+            _ => None,
+        };
+        if let Some(observed_ms) = tpot {
+            self.learn_tpot(now, &sending, facts.pool, observed_ms, tokens);
+        }
+        let Some(pool) = self.pool_mut(facts.pool) else { return };
+        if finished && tokens > 0 && outcome.usage.is_some_and(|usage| !usage.estimated) {
+            pool.learned.finished(u32::try_from(tokens).unwrap_or(u32::MAX));
+        }
+        let weights = pool.config.profile.weights();
+        let ms = |d: Duration| d.as_secs_f32() * 1e3;
+        let first = sending.first_token.or(outcome.ttft);
+        let limit = facts.slo.ttft_ms.unwrap_or(f32::INFINITY);
+        let met = finished
+            && first.is_none_or(|first| ms(first) <= limit)
+            && tpot.is_none_or(|t| t <= f64::from(facts.slo.tpot_ms.unwrap_or(f32::INFINITY)));
+        let cost_ms = first.filter(|_| finished).map(|first| {
+            let decode = ms(outcome.duration.max(first) - first);
+            let missed = if met { 0.0 } else { crate::pool::value_of(&facts, &weights) };
+            weights.ttft * ms(first) + weights.decode.max(weights.harm) * decode + missed
+        });
+        let observed = Observed {
+            ttft: first,
+            predicted_ttft_ms: sending.ttft_ms,
+            in_flight: sending.in_flight,
+            failed,
+            session: facts.session,
+            cost_ms,
+            met,
+        };
+        if failed || cost_ms.is_some() {
+            pool.policy.observed(sending.slot, now, &observed);
+            if let Some(shadow) = &mut pool.shadow {
+                shadow.observed(sending.slot, now, &observed);
+            }
+        }
+    }
+
+    /// The time per token, against what was predicted when it was sent and
+    /// what the endpoint looks like now that it ends: it lived in between.
+    fn learn_tpot(&mut self, now: Time, sending: &Sending, pool: PoolId, observed_ms: f64, tokens: u64) {
+        let row = self.endpoints.row(sending.slot);
+        let model = self.endpoints.model(sending.slot);
+        let share =
+            self.endpoints.prefill_share(sending.slot, self.endpoints.decay(now)) / row.prefill_factor;
+        let at_end =
+            model.tpot_ms(f64::from(row.all_requests()), f64::from(row.all_context()), f64::from(share));
+        let base = (f64::from(sending.tpot_base_ms) + at_end) / 2.0;
+        let decode_factor = f64::from(row.decode_factor);
+        let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+        self.endpoints.learn_tokens(sending.slot, observed_ms, base, tokens, now);
+        if let Some(pool) = self.pool_mut(pool) {
+            pool.learned.tpot(observed_ms, base * decode_factor);
+        }
+    }
+
+    /// Settles a ticket: whatever it holds is given back. Returns its pool.
+    pub(crate) fn drop_ticket(&mut self, id: TicketId) -> Option<PoolId> {
+        let ticket = self.tickets.remove(id)?;
+        let pool = self.pools.get_mut(ticket.facts.pool.index()).and_then(Option::as_mut);
+        match (ticket.stage, pool) {
+            (Stage::Waiting, Some(pool)) => pool.admission.withdraw(id),
+            (_, Some(pool)) => pool.admission.leave(),
+            (_, None) => {}
+        }
+        if let Stage::Sent(sending) = ticket.stage {
+            self.endpoints.done(sending.slot, &sending.charge);
+            if !ticket.facts.stream {
+                self.forget_unseen(id, &sending);
+            }
+        }
+        Some(ticket.facts.pool)
+    }
+
+    /// Takes a request out of those whose first token nobody sees.
+    pub(crate) fn forget_unseen(&mut self, id: TicketId, sending: &Sending) {
+        self.unseen.remove(&(sending.unseen_at(), id));
+    }
+}

@@ -124,14 +124,14 @@ fn seconds(s: f64) -> Duration {
     Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX)
 }
 
-/// The texts of all system prompts, by their number.
+/// The texts of `count` system prompts of `bytes` bytes, by their number.
 ///
 /// They differ from the first bytes on: no two share a prefix worth caching.
-pub(crate) fn system_prompts(traffic: &DemoTraffic, seed: u64) -> Vec<String> {
-    (0..traffic.system_prompts)
+pub(crate) fn system_prompts(count: usize, bytes: usize, seed: u64) -> Vec<String> {
+    (0..count)
         .map(|i| {
             let mut rng = generator(seed, Stream::SystemPrompt, i as u64);
-            text(&mut rng, &format!("{i:02}: You are assistant {i}. "), traffic.system_prompt_bytes)
+            text(&mut rng, &format!("{i:02}: You are assistant {i}. "), bytes)
         })
         .collect()
 }

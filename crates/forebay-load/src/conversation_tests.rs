@@ -62,7 +62,7 @@ fn prompts_follow_zipf() {
 
 #[test]
 fn texts_have_the_stated_lengths_and_share_no_prefix() {
-    let prompts = system_prompts(&DemoTraffic::default(), 1);
+    let prompts = system_prompts(64, 16_384, 1);
     assert_eq!(prompts.len(), 64);
     assert!(prompts.iter().all(|p| p.len() == 16_384));
     let mut starts: Vec<&str> = prompts.iter().map(|p| &p[..8]).collect();

@@ -3,14 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Uri;
-use serde::Serialize;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::call::{Caller, join, set};
+use crate::chat;
 use crate::conversation::{Conversation, Schedule, system_prompts};
 use crate::error::LoadError;
 use crate::live::{Kind, Live};
@@ -68,29 +67,6 @@ struct Run {
     tally: Mutex<Tally>,
 }
 
-#[derive(Serialize)]
-struct Message<'a> {
-    role: &'static str,
-    content: &'a str,
-}
-
-#[derive(Serialize)]
-struct ChatBody<'a> {
-    model: &'a str,
-    messages: Vec<Message<'a>>,
-    max_tokens: u32,
-    // Engines that do not know it ignore it; without it an answer may be
-    // shorter than planned.
-    ignore_eos: bool,
-    stream: bool,
-    stream_options: StreamOptions,
-}
-
-#[derive(Serialize)]
-struct StreamOptions {
-    include_usage: bool,
-}
-
 /// Plays conversations until `stop` is set (or its sender is gone), or
 /// `options.duration` is over; then starts no new turn, waits for those in
 /// flight, and sums up.
@@ -113,7 +89,11 @@ pub async fn run_demo_traffic(
         caller: Caller::new(Arc::clone(&live), None, given_up)?,
         uri: join(&options.url, "/v1/chat/completions")?,
         model: options.model,
-        system_prompts: system_prompts(&options.traffic, options.seed),
+        system_prompts: system_prompts(
+            options.traffic.system_prompts,
+            options.traffic.system_prompt_bytes,
+            options.seed,
+        ),
         tally: Mutex::new(Tally::new(options.traffic.time_scale, options.slo)),
         traffic: options.traffic,
     });
@@ -162,23 +142,9 @@ async fn converse(run: Arc<Run>, conversation: Conversation, mut closing: watch:
             () = set(&mut closing) => return,
             () = think(run.traffic.wall(turn.think)) => {}
         }
-        let mut messages = vec![Message { role: "system", content: system }];
-        for (asked, answer) in conversation.turns.iter().zip(&answers) {
-            messages.push(Message { role: "user", content: &asked.question });
-            messages.push(Message { role: "assistant", content: answer });
-        }
-        messages.push(Message { role: "user", content: &turn.question });
-        let body = ChatBody {
-            model: &run.model,
-            messages,
-            max_tokens: turn.answer_tokens,
-            ignore_eos: true,
-            stream: true,
-            stream_options: StreamOptions { include_usage: true },
-        };
-        // Strings and numbers always serialise.
-        let Ok(body) = serde_json::to_vec(&body) else { return };
-        let record = run.caller.call(run.uri.clone(), Bytes::from(body), true).await;
+        let questions = conversation.turns.iter().take(i + 1).map(|turn| turn.question.as_str());
+        let body = chat::body(&run.model, system, questions, &answers, turn.answer_tokens);
+        let record = run.caller.call(run.uri.clone(), body, true).await;
         run.tally
             .lock()
             .unwrap_or_else(PoisonError::into_inner)

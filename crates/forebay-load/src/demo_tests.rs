@@ -33,7 +33,7 @@ async fn turns_follow_the_plan_and_feed_answers_back() {
     let server = FakeServer::start(|_, _| GOOD).await;
     let options = options(&server);
     let plan: Vec<Conversation> = Schedule::new(&options.traffic, 1).unwrap().take(3).collect();
-    let prompts = system_prompts(&options.traffic, 1);
+    let prompts = system_prompts(64, 200, 1);
     let (stop, stopped) = watch::channel(false);
     let running = tokio::spawn(run_demo_traffic(options, Arc::default(), stopped));
     let of = |question: &str| {

@@ -5,10 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode, Uri};
-use http_body_util::Full;
-use indicatif::{ProgressBar, ProgressStyle};
-use serde::Deserialize;
+use http::Uri;
+use indicatif::ProgressBar;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
@@ -16,6 +14,8 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::call::{Caller, join, set};
 use crate::error::{LoadError, positive};
 use crate::live::{Kind, Live};
+use crate::models::first_model;
+use crate::progress::progress_bar;
 use crate::prompt::{PromptForm, Prompts};
 use crate::summary::{Finished, Slo};
 use crate::tally::Tally;
@@ -205,57 +205,4 @@ async fn send(
         run.bar.set_message(format!("{} failed, {} rejected", view.failed, view.rejected));
     }
     run.bar.inc(1);
-}
-
-fn progress_bar(wanted: bool, requests: usize) -> ProgressBar {
-    use std::io::IsTerminal;
-    if !wanted || !std::io::stderr().is_terminal() {
-        return ProgressBar::hidden();
-    }
-    let bar = ProgressBar::new(requests as u64);
-    // Its own style when the template were wrong.
-    if let Ok(style) = ProgressStyle::with_template("{wide_bar} {pos}/{len} requests, {eta} left {msg}") {
-        bar.set_style(style);
-    }
-    bar
-}
-
-#[derive(Deserialize)]
-struct Models {
-    data: Vec<Model>,
-}
-
-#[derive(Deserialize)]
-struct Model {
-    id: String,
-}
-
-async fn first_model(caller: &Caller, base: &str) -> Result<String, LoadError> {
-    let uri = join(base, "/v1/models")?;
-    let url = uri.to_string();
-    let limit = Duration::from_secs(10);
-    let mut request = Request::new(Full::new(Bytes::new()));
-    *request.uri_mut() = uri;
-    if let Some(value) = caller.authorization() {
-        request.headers_mut().insert(http::header::AUTHORIZATION, value.clone());
-    }
-    let no_model = |why| LoadError::NoModel { url: url.clone(), why };
-    let fetch = async {
-        let response = caller.client().send(request).await?;
-        let status = response.status();
-        Ok((status, response.into_body().read_whole(4 << 20).await?))
-    };
-    let (status, body) = match timeout(limit, fetch).await {
-        Ok(answer) => answer.map_err(|source| LoadError::Models { url: url.clone(), source })?,
-        Err(_) => return Err(no_model(format!("no answer within {limit:?}"))),
-    };
-    if status != StatusCode::OK {
-        return Err(no_model(format!("it answered {status}")));
-    }
-    let models: Models =
-        serde_json::from_slice(&body).map_err(|e| no_model(format!("not a list of models ({e})")))?;
-    match models.data.into_iter().next() {
-        Some(model) => Ok(model.id),
-        None => Err(no_model("it has none".into())),
-    }
 }

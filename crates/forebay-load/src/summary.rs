@@ -40,6 +40,42 @@ pub struct Summary {
     /// replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_mismatches: Option<u64>,
+    /// What `prefix_hit` would be with one infinite cache for all endpoints;
+    /// only for a workload that knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ideal_prefix_hit: Option<f64>,
+    /// Tokens (prompt and answer) of the busiest endpoint over the mean of all
+    /// endpoints, at least 1; only where shares are counted by windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub busiest_share: Option<f64>,
+    /// The endpoints' shares over the run, where they are counted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<ShareWindow>,
+}
+
+/// What was sent to whom in one part of a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ShareWindow {
+    /// Its begin, in seconds of engine time since the run's.
+    pub from_s: f64,
+    /// Its end, likewise.
+    pub to_s: f64,
+    /// By name; an endpoint that got nothing in this window is not in it.
+    pub endpoints: Vec<WindowShare>,
+}
+
+/// One endpoint's part of a window. A request belongs to the window in which it
+/// was sent, whenever it ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WindowShare {
+    /// As the gateway names it.
+    pub name: String,
+    /// Requests.
+    pub requests: u64,
+    /// Their tokens, prompt (cached or not) and answer.
+    pub tokens: u64,
+    /// The tokens as a share of those of all endpoints, 0 to 1.
+    pub share: f64,
 }
 
 /// Mean and nearest-rank percentiles; none when nothing was measured.

@@ -24,7 +24,14 @@ impl fmt::Display for Summary {
             millis(Some(self.slo.ttft_ms)),
             millis(Some(self.slo.tpot_ms))
         )?;
-        writeln!(f, "prefix hit   {} of prompt tokens", percent(self.prefix_hit).trim_start())?;
+        write!(f, "prefix hit   {} of prompt tokens", percent(self.prefix_hit).trim_start())?;
+        match self.ideal_prefix_hit {
+            Some(ideal) => writeln!(f, "; one cache for all would have {}", percent(Some(ideal)))?,
+            None => writeln!(f)?,
+        }
+        if let Some(busiest) = self.busiest_share {
+            writeln!(f, "busiest      {busiest:.2} x the mean of the endpoints, in tokens")?;
+        }
         if self.time_scale != 1.0 {
             writeln!(f, "time scale   {} (all times are engine time)", self.time_scale)?;
         }

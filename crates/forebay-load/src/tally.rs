@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::call::Record;
 use crate::live::Kind;
 use crate::summary::{EndpointShare, Finished, Quantiles, Slo, Summary};
+use crate::windows::Windows;
 
 #[cfg(test)]
 #[path = "tally_tests.rs"]
@@ -33,6 +34,7 @@ pub(crate) struct Tally {
     endpoints: BTreeMap<String, Endpoint>,
     failures: Remarks,
     mismatches: Option<Remarks>,
+    windows: Option<Windows>,
 }
 
 #[derive(Default)]
@@ -96,7 +98,15 @@ impl Tally {
             endpoints: BTreeMap::new(),
             failures: Remarks::default(),
             mismatches: None,
+            windows: None,
         }
+    }
+
+    /// Also counts shares in windows of `width` engine time from `begin` on;
+    /// `endpoints` says how many there are, where that is known.
+    pub(crate) fn with_windows(mut self, begin: Instant, width: Duration, endpoints: Option<usize>) -> Tally {
+        self.windows = Some(Windows::new(begin, width, self.time_scale, endpoints));
+        self
     }
 
     /// Adds a request; `label` names it in a remark if it did not end well.
@@ -115,6 +125,9 @@ impl Tally {
             }
         }
         self.all.add(record);
+        if let Some(windows) = &mut self.windows {
+            windows.add(record);
+        }
         match record.kind {
             Kind::Done => self.finished(record),
             Kind::Rejected => self.rejected += 1,
@@ -197,6 +210,9 @@ impl Tally {
             endpoints: endpoints.collect(),
             time_scale: self.time_scale,
             token_mismatches: self.mismatches.as_ref().map(|m| m.count),
+            ideal_prefix_hit: None,
+            busiest_share: self.windows.as_ref().and_then(Windows::busiest),
+            windows: self.windows.map(Windows::finish).unwrap_or_default(),
         };
         let mut remarks = Vec::new();
         for kind in [Some(self.failures), self.mismatches].into_iter().flatten() {

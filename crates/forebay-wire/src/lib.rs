@@ -10,6 +10,7 @@ pub mod body;
 pub mod error;
 mod json;
 pub mod kv_events;
+pub mod orca;
 pub mod prom;
 pub mod signals;
 pub mod sse;

@@ -14,6 +14,7 @@
 
 mod chain;
 mod config;
+pub mod engine_map;
 mod index;
 mod matches;
 mod stats;

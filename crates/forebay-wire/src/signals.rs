@@ -26,6 +26,6 @@ pub use loads::read_loads;
 pub use models::read_models;
 pub use reader::Reader;
 pub use values::{
-    Adapters, Combine, Counters, CustomSignal, Gpu, MAX_ADAPTERS, MAX_CUSTOM, MAX_MODELS, ResidentModel,
-    Signals, SignalsError,
+    Adapters, Combine, Counters, CustomSignal, Gpu, MAX_ADAPTERS, MAX_CUSTOM, MAX_MODELS, MAX_RESIDENT,
+    ResidentModel, Signals, SignalsError,
 };

@@ -50,6 +50,7 @@ pub fn detect_models(body: &[u8]) -> Option<Dialect> {
         "lmdeploy" => Some(Dialect::Lmdeploy),
         "llamacpp" => Some(Dialect::Llamacpp),
         "tensorrt_llm" => Some(Dialect::Trtllm),
+        "Triton Inference Server" => Some(Dialect::Triton),
         "library" => Some(Dialect::Ollama),
         _ => None,
     }

@@ -2,21 +2,44 @@
 
 use serde::Deserialize;
 
-use super::{Dialect, ResidentModel, SignalsError};
+use super::{Dialect, MAX_RESIDENT, ResidentModel, SignalsError};
 
-/// The models in the answer to [`Dialect::resident_path`].
+/// The models in the answer to [`Dialect::resident_path`], in its order, at
+/// most [`MAX_RESIDENT`]. Of Triton's versions one is enough to be ready.
 ///
 /// # Errors
 /// When the body is not the JSON that this engine answers with.
 pub fn read_models(dialect: Dialect, body: &[u8]) -> Result<Vec<ResidentModel>, SignalsError> {
     match dialect {
-        Dialect::Ollama => Ok(parse::<Loaded>("/api/ps", body)?.models.into_iter().map(Into::into).collect()),
+        Dialect::Ollama => {
+            let loaded: Loaded = parse_object("/api/ps", body)?;
+            Ok(bounded(loaded.models.unwrap_or_default()))
+        }
         Dialect::Triton => {
             let index: Vec<Indexed> = parse("/v2/repository/index", body)?;
-            Ok(merge_versions(index))
+            Ok(bounded(merge_versions(index)))
         }
-        _ => Ok(parse::<List>("/v1/models", body)?.data.into_iter().map(Into::into).collect()),
+        _ => {
+            let list: List = parse_object("/v1/models", body)?;
+            Ok(bounded(list.data))
+        }
     }
+}
+
+fn bounded<T: Into<ResidentModel>>(models: Vec<T>) -> Vec<ResidentModel> {
+    models.into_iter().take(MAX_RESIDENT).map(Into::into).collect()
+}
+
+/// As [`parse`]; serde would take a list of the fields' values as well.
+pub(super) fn parse_object<'a, T: Deserialize<'a>>(
+    what: &'static str,
+    body: &'a [u8],
+) -> Result<T, SignalsError> {
+    let value = parse(what, body)?;
+    if body.trim_ascii_start().starts_with(b"{") {
+        return Ok(value);
+    }
+    Err(SignalsError::Body { what, why: "not an object".to_owned() })
 }
 
 fn parse<'a, T: Deserialize<'a>>(what: &'static str, body: &'a [u8]) -> Result<T, SignalsError> {
@@ -34,29 +57,36 @@ struct Model {
     id: String,
     #[serde(default)]
     parent: Option<String>,
+    /// llama.cpp's, when it serves several models: they are loaded when asked for.
+    #[serde(default)]
+    status: Option<Status>,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    #[serde(default)]
+    value: String,
 }
 
 impl From<Model> for ResidentModel {
     fn from(model: Model) -> Self {
         let parent = model.parent.filter(|p| !p.is_empty() && *p != model.id);
-        Self { id: model.id, parent, ready: true }
+        let ready = model.status.is_none_or(|status| status.value == "loaded");
+        Self { id: model.id, parent, ready }
     }
 }
 
 /// Ollama's list of what is in memory; null when nothing is.
 #[derive(Deserialize)]
 struct Loaded {
-    #[serde(default, deserialize_with = "null_is_empty")]
-    models: Vec<LoadedModel>,
+    // So that a body without the key is refused, not read as an empty list.
+    #[serde(deserialize_with = "Option::deserialize")]
+    models: Option<Vec<LoadedModel>>,
 }
 
 #[derive(Deserialize)]
 struct LoadedModel {
     name: String,
-}
-
-fn null_is_empty<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<LoadedModel>, D::Error> {
-    Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
 impl From<LoadedModel> for ResidentModel {

@@ -182,7 +182,8 @@ impl<'p, 'a> Page<'p, 'a> {
     }
 }
 
-fn set(signals: &mut Signals, field: Field, value: f64) {
+/// Puts the figure of `field` where it belongs.
+pub(super) fn set(signals: &mut Signals, field: Field, value: f64) {
     // Sums may pass the limit of one series; casts of floats saturate.
     let count = Some(value as u32);
     let counters = &mut signals.counters;
@@ -193,6 +194,7 @@ fn set(signals: &mut Signals, field: Field, value: f64) {
         Field::KvBlockSize => signals.kv_block_size = count,
         Field::KvBlocks => signals.kv_blocks = count,
         Field::KvTokens => signals.kv_tokens = Some(value as u64),
+        Field::WaitingTokens => signals.waiting_tokens = Some(value as u64),
         Field::RunningTokens => signals.running_tokens = Some(value as u64),
         Field::Throughput => signals.generation_throughput = Some(value as f32),
         Field::MaxRunning => signals.max_running = count,
@@ -219,7 +221,7 @@ fn set(signals: &mut Signals, field: Field, value: f64) {
 }
 
 /// Of block size, blocks and tokens any two tell the third.
-pub(super) fn finish_capacity(signals: &mut Signals) {
+fn finish_capacity(signals: &mut Signals) {
     let Some(size) = signals.kv_block_size else { return };
     match (signals.kv_blocks, signals.kv_tokens) {
         (Some(blocks), None) => signals.kv_tokens = Some(u64::from(size) * u64::from(blocks)),

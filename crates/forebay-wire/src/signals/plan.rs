@@ -68,7 +68,7 @@ impl Plan {
         let group = usize::from(source.name.starts_with("nv_trt_llm_"));
         let mut slot = Slot { field: source.field, join: source.how(), age: source.age * 2, group };
         let only: Vec<_> = source.only.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let mut want = |plan: &mut Self, slot: Slot, name: String| {
+        let want = |plan: &mut Self, slot: Slot, name: String| {
             let slot = plan.slot(slot);
             plan.want(name, Use { slot, only: only.clone(), label: source.label });
         };

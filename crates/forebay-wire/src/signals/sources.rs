@@ -11,6 +11,7 @@ pub(super) enum Field {
     KvBlockSize,
     KvBlocks,
     KvTokens,
+    WaitingTokens,
     RunningTokens,
     Throughput,
     MaxRunning,

@@ -9,6 +9,9 @@ pub const MAX_MODELS: usize = 16;
 /// How many adapter names [`Adapters::loaded`] keeps.
 pub const MAX_ADAPTERS: usize = 256;
 
+/// How many models [`read_models`](super::read_models) gives.
+pub const MAX_RESIDENT: usize = 4096;
+
 /// Everything that one reading told. `None` is unknown, never zero: an engine
 /// that does not publish a figure, or publishes nonsense, is not an idle one.
 #[derive(Clone, PartialEq, Debug, Default)]

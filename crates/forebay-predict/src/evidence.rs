@@ -16,8 +16,11 @@ const SPREAD: (f64, f64, f64) = (0.2, 0.04, 0.5);
 const SPREAD_GAIN: f64 = 0.05;
 /// A residual beyond this many spreads is surprising and counts only that far.
 const SURPRISE: f64 = 1.75;
-/// Surprises in a row, on the same side, that mean a change and not an outlier.
-const CHANGE: i32 = 4;
+/// Mean of the last few residuals, in spreads, that means a change: three of
+/// its standard deviations.
+const CHANGE: f64 = 1.25;
+/// Share by which a sample moves that mean.
+const CHANGE_GAIN: f64 = 0.25;
 /// After a change the past counts as much as this many samples.
 const AFTER_CHANGE: f64 = 3.0;
 /// Log ratios beyond this say nothing more (e¹⁰ ≈ 22,000 times).
@@ -27,23 +30,39 @@ const LARGEST: f64 = 10.0;
 ///
 /// A sample moves the mean by its residual, clipped at 1.75 spreads, times
 /// `w / Σw`. The clip doubles once when the next sample surprises on the same
-/// side too, and goes on doubling once the surprises span `span` seconds;
-/// then, after four of them, the past is dropped as well. So one outlier
-/// moves little, a stall that delays a dozen requests together not much more,
-/// and a real change is followed within a few samples.
+/// side too, and goes on doubling once the surprises span `span` seconds. When
+/// the last few residuals lean to one side for as long, the past is dropped.
+/// So one outlier moves little, a stall that delays a dozen requests together
+/// not much more, and a real change is followed within a few samples.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Evidence {
     mean: f64,
+    /// What the mean weighs against the next sample; cut when things change.
     weight: f64,
+    /// Samples' worth seen of late; not cut.
+    known: f64,
     spread: f64,
     streak: i32,
     streak_ns: u64,
+    /// Mean of the last few residuals, in spreads, and since when it leans.
+    lean: f64,
+    lean_ns: u64,
     last_ns: u64,
 }
 
 impl Evidence {
     pub(crate) fn new(mean: f64, weight: f64) -> Evidence {
-        Evidence { mean, weight, spread: SPREAD.0, streak: 0, streak_ns: 0, last_ns: 0 }
+        Evidence {
+            mean,
+            weight,
+            known: weight,
+            spread: SPREAD.0,
+            streak: 0,
+            streak_ns: 0,
+            lean: 0.0,
+            lean_ns: 0,
+            last_ns: 0,
+        }
     }
 
     /// Counts a log ratio of weight `w` (0 to 1, exclusive 0). The weight of
@@ -52,6 +71,7 @@ impl Evidence {
         if !(log_ratio.is_finite() && w > 1e-6 && w <= 1.0) {
             return;
         }
+        self.known = (self.known_at(now).max(floor) + w).min(MOST);
         self.weight = self.weight_at(now).max(floor);
         self.last_ns = self.last_ns.max(now.as_nanos());
         let residual = log_ratio.clamp(-LARGEST, LARGEST) - self.mean;
@@ -59,7 +79,7 @@ impl Evidence {
         let root = w.sqrt();
         let limit = SURPRISE * self.spread / root;
         let clip = limit * self.surprise(residual, limit, span, now);
-        if self.streak.abs() >= CHANGE && seconds_since(now, self.streak_ns) >= span {
+        if self.leans(residual / limit, now) && seconds_since(now, self.lean_ns) >= span {
             self.weight = self.weight.min(AFTER_CHANGE * w);
         }
         self.weight = (self.weight + w).min(MOST);
@@ -70,6 +90,18 @@ impl Evidence {
             let spread = self.spread + SPREAD_GAIN * (seen - self.spread);
             self.spread = spread.clamp(SPREAD.1, SPREAD.2);
         }
+    }
+
+    /// Keeps the mean of the last residuals (given in clips); true when it
+    /// leans far, and this one with it.
+    fn leans(&mut self, residual: f64, now: Time) -> bool {
+        let residual = SURPRISE * residual.clamp(-1.0, 1.0);
+        let before = self.lean;
+        self.lean += CHANGE_GAIN * (residual - self.lean);
+        if self.lean.abs() < CHANGE / 3.0 || before.abs() < CHANGE / 3.0 || self.lean * before < 0.0 {
+            self.lean_ns = now.as_nanos();
+        }
+        self.lean.abs() >= CHANGE && self.lean * residual > 0.0
     }
 
     /// Keeps the streak, and says by how much the clip widens for it.
@@ -91,7 +123,7 @@ impl Evidence {
 
     /// True until the first sample.
     pub(crate) fn is_new(&self) -> bool {
-        self.weight == 0.0
+        self.known == 0.0
     }
 
     /// The mean log ratio.
@@ -99,15 +131,30 @@ impl Evidence {
         self.mean
     }
 
-    /// How many full samples the mean stands on at `now`.
-    pub(crate) fn weight_at(&self, now: Time) -> f64 {
-        self.weight * (-seconds_since(now, self.last_ns) / FADE_S).exp()
+    /// How many full samples were seen of late, at `now`.
+    pub(crate) fn known_at(&self, now: Time) -> f64 {
+        self.known * self.fade(now)
+    }
+
+    fn weight_at(&self, now: Time) -> f64 {
+        self.weight * self.fade(now)
+    }
+
+    fn fade(&self, now: Time) -> f64 {
+        (-seconds_since(now, self.last_ns) / FADE_S).exp()
     }
 
     /// About the standard error of the mean at `now`.
     pub(crate) fn error_at(&self, now: Time) -> f64 {
         // A normal deviate's deviation is 1.25 times its mean absolute one.
         1.25 * self.spread / self.weight_at(now).max(0.01).sqrt()
+    }
+
+    /// Takes over another mean when that is nearer to a sample.
+    pub(crate) fn anchor(&mut self, mean: f64, sample: f64) {
+        if (sample - mean).abs() < (sample - self.mean).abs() {
+            self.mean = mean;
+        }
     }
 
     /// Moves the mean: what it is relative to was changed by `log_shift`.
@@ -166,8 +213,8 @@ mod tests {
         for i in 0..40 {
             feed(&mut e, 0.5, f64::from(i));
         }
-        assert!(e.weight_at(at(39.0)) > 25.0);
-        assert!(e.weight_at(at(400.0)) < 0.1);
+        assert!(e.known_at(at(39.0)) > 25.0);
+        assert!(e.known_at(at(400.0)) < 0.1);
         assert!((e.mean() - 0.5).abs() < 0.1);
         assert!(e.error_at(at(400.0)) > e.error_at(at(39.0)));
     }

@@ -254,8 +254,8 @@ impl Speeds {
             decode: self.decode(slot),
             measured_prefill: self.prefill.evidence(index).mean().exp(),
             measured_decode: self.decode.evidence(index).mean().exp(),
-            prefill_evidence: self.prefill.evidence(index).weight_at(now),
-            decode_evidence: self.decode.evidence(index).weight_at(now),
+            prefill_evidence: self.prefill.evidence(index).known_at(now),
+            decode_evidence: self.decode.evidence(index).known_at(now),
         })
     }
 

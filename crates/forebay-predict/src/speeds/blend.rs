@@ -6,17 +6,22 @@ use super::signal::Reading;
 
 /// An endpoint is between .25 and 6 times as slow as its class, in logarithms.
 const WITHIN_CLASS: (f64, f64) = (-1.386_294_361_119_890_6, 1.791_759_469_228_055);
+/// No factor is beyond e¹⁰ ≈ 22,000 either way.
+const LARGEST: f64 = 10.0;
 /// Of a deviation in prefill, this much is expected in decode while that has
 /// no evidence of its own: compute differs more between accelerators than
 /// memory bandwidth does (2.9 times and 1.5 times for an A100 beside an H100).
 const DECODE_SHARE: f64 = 0.5;
+
+/// Share of a dead band's width inside which a value has to come to be in it again.
+const INNER: f64 = 0.6;
 
 /// A log factor held within what an endpoint may differ from its class.
 pub(super) fn within_class(log_factor: f64) -> f64 {
     log_factor.clamp(WITHIN_CLASS.0, WITHIN_CLASS.1)
 }
 
-/// A dead band that is left at its edge and entered again at half its width,
+/// A dead band that is left at its edge and entered again at .6 of its width,
 /// so that a value near the edge does not flip back and forth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Band {
@@ -26,7 +31,7 @@ pub(super) struct Band {
 impl Band {
     /// Follows a value; `half` is half the band's width.
     pub(super) fn follow(&mut self, value: f64, half: f64) {
-        let edge = if self.outside { half / 2.0 } else { half };
+        let edge = if self.outside { INNER * half } else { half };
         self.outside = value.abs() > edge;
     }
 
@@ -66,7 +71,8 @@ pub(super) fn factors(prefill: &Reading, decode: &Reading) -> (f64, f64) {
     } else {
         0.0
     };
-    let factor = |scale: f64, own: f64, prior: f64| (scale + within_class(own + prior)).exp();
+    let factor =
+        |scale: f64, own: f64, prior: f64| (scale + within_class(own + prior)).clamp(-LARGEST, LARGEST).exp();
     (
         factor(scale_of(prefill, decode), of_prefill, prefill.prior),
         factor(scale_of(decode, prefill), of_decode, decode.prior),

@@ -13,6 +13,9 @@ use crate::evidence::Evidence;
 const BELIEF: f64 = 4.0;
 /// Samples' worth of "as the constants say" that a class starts with and keeps.
 const CLASS_PRIOR: f64 = 3.0;
+/// An endpoint believed less than this takes over its class's mean where that
+/// explains a sample better than its own.
+const YOUNG: f64 = 0.7;
 /// A change of an endpoint lasts at least this many seconds; anything shorter
 /// is a stall.
 const CHANGE_S: f64 = 2.0;
@@ -149,6 +152,10 @@ impl Signal {
         let slot = &mut self.slots[index];
         if slot.evidence.is_new() {
             slot.evidence = Evidence::new(of_class.pooled.mean() + prior, 0.0);
+        } else if slot.belief < YOUNG {
+            // While a class is far off its constants it moves faster than its
+            // endpoints do one by one.
+            slot.evidence.anchor(of_class.pooled.mean() + prior, log_ratio);
         }
         slot.evidence.add(log_ratio, w, 0.0, CHANGE_S, now);
         of_class.samples = of_class.samples.saturating_add(1);
@@ -164,7 +171,7 @@ impl Signal {
             self.believe(index, now);
         }
         for class in self.classes.values_mut() {
-            class.belief = belief(class.pooled.weight_at(now) - CLASS_PRIOR);
+            class.belief = belief(class.pooled.known_at(now) - CLASS_PRIOR);
         }
         self.take_percentiles();
     }
@@ -204,7 +211,7 @@ impl Signal {
     /// its class it has to be.
     fn believe(&mut self, index: usize, now: Time) {
         let slot = &mut self.slots[index];
-        let weight = slot.evidence.weight_at(now);
+        let weight = slot.evidence.known_at(now);
         slot.belief = belief(weight);
         let narrowed = WIDE - (WIDE - self.narrow) * (weight / NARROW_AT).min(1.0);
         slot.half = narrowed.max(ERRORS * slot.belief * slot.evidence.error_at(now));

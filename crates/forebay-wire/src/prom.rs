@@ -8,6 +8,7 @@ mod sample;
 mod vllm;
 
 pub(crate) use filter::NameFilter;
+pub(crate) use sample::unescape;
 pub use sample::{Labels, Sample};
 pub use vllm::vllm_load;
 

@@ -18,7 +18,7 @@ pub struct Sample<'a> {
 impl<'a> Sample<'a> {
     /// The value of the label `name`, unescaped.
     pub fn label(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.labels.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
+        self.labels.pairs().find(|(key, _)| *key == name).map(|(_, value)| unescape(value))
     }
 }
 
@@ -37,6 +37,11 @@ impl<'a> Labels<'a> {
     /// Names and unescaped values, as far as they can be read. Bytes that are
     /// not UTF-8 become U+FFFD.
     pub fn iter(&self) -> impl Iterator<Item = (&'a str, Cow<'a, str>)> + use<'a> {
+        self.pairs().map(|(name, value)| (name, unescape(value)))
+    }
+
+    /// As [`iter`](Self::iter), with the values still escaped.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
         let mut rest = self.raw;
         std::iter::from_fn(move || {
             rest = rest.trim_ascii_start();
@@ -45,7 +50,7 @@ impl<'a> Labels<'a> {
             let tail = tail.trim_ascii_start().strip_prefix(b"=")?.trim_ascii_start().strip_prefix(b"\"")?;
             let end = closing_quote(tail)?;
             rest = &tail[end + 1..];
-            Some((name, unescape(&tail[..end])))
+            Some((name, &tail[..end]))
         })
     }
 }
@@ -117,7 +122,7 @@ fn closing_quote(text: &[u8]) -> Option<usize> {
 }
 
 /// A label value without its escapes: `\\`, `\"` and `\n`; others stay as they are.
-fn unescape(raw: &[u8]) -> Cow<'_, str> {
+pub(crate) fn unescape(raw: &[u8]) -> Cow<'_, str> {
     if memchr::memchr(b'\\', raw).is_none() {
         return String::from_utf8_lossy(raw);
     }

@@ -184,3 +184,25 @@ proptest! {
         prop_assert_eq!(read_back, Some((name, labels, value.to_bits())));
     }
 }
+
+proptest! {
+    #[test]
+    fn a_filter_never_hides_a_name(
+        names in prop::collection::vec("[a-z_:][a-z0-9_:]{0,24}", 1..30),
+        odd in "[ \t]{0,3}",
+    ) {
+        let filter = NameFilter::new(names.iter().map(String::as_str));
+        let page: Vec<String> = names
+            .iter()
+            .enumerate()
+            .map(|(i, name)| format!("{odd}{name}{} {i}\n", if i % 2 == 0 { "" } else { "{a=\"b\"}" }))
+            .collect();
+        let mut seen = vec![];
+        read_found(page.concat().as_bytes(), &filter, Some, |name, sample| {
+            seen.push((name.to_owned(), sample.map(|s| s.value)));
+        });
+        let expected: Vec<_> =
+            names.into_iter().enumerate().map(|(i, name)| (name, Some(i as f64))).collect();
+        prop_assert_eq!(seen, expected);
+    }
+}

@@ -9,7 +9,7 @@ use super::{
     plan::{GROUPS, Plan, Use},
     sources::Field,
 };
-use crate::prom::Sample;
+use crate::prom::{Sample, unescape};
 
 pub(super) struct Page<'p, 'a> {
     plan: &'p Plan,
@@ -48,12 +48,12 @@ struct Marks<'a> {
 impl<'a> Marks<'a> {
     fn of(sample: &Sample<'a>) -> Self {
         let mut marks = Self::default();
-        let rank = |value: Cow<'_, str>| value.parse().ok();
-        for (name, value) in sample.labels.iter() {
+        let rank = |value| std::str::from_utf8(value).ok()?.parse().ok();
+        for (name, value) in sample.labels.pairs() {
             match name {
-                "model_name" => marks.model = Some(value),
+                "model_name" => marks.model = Some(unescape(value)),
                 // Triton's; where both are there, the other is meant.
-                "model" => marks.model = marks.model.or(Some(value)),
+                "model" => marks.model = marks.model.or_else(|| Some(unescape(value))),
                 "tp_rank" => marks.tensor = rank(value),
                 "pp_rank" => marks.pipeline = rank(value).unwrap_or_default(),
                 "dp_rank" => marks.data = rank(value).unwrap_or_default(),

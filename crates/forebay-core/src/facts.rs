@@ -63,6 +63,8 @@ pub struct Prefix {
     pub chain: Arc<[u64]>,
     /// Tokens in one block, on average.
     pub block_tokens: f32,
+    /// The blocks are of token ids, as engines have them, and not of text.
+    pub exact: bool,
     /// What each endpoint holds; those that hold nothing are left out.
     pub matches: Vec<PrefixMatch>,
 }

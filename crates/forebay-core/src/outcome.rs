@@ -11,6 +11,8 @@ pub struct Usage {
     pub prompt_tokens: u64,
     /// Prompt tokens that came from the engine's prefix cache.
     pub cached_tokens: u64,
+    /// The engine stated how many came from its cache, be it none.
+    pub cached_known: bool,
     /// Generated tokens.
     pub completion_tokens: u64,
     /// False when the engine stated the figures; true when they are a lower

@@ -5,14 +5,15 @@
 //! it, so that no path can forget to. A request that was let go but never
 //! settled counts as cancelled.
 
+mod cell;
 mod clock;
-mod decisions;
 mod live;
+mod log;
 mod ticket;
 
 pub use clock::Clock;
-pub use decisions::DecisionRecord;
-pub use live::{EndpointKey, EndpointView, Live, PoolView};
+pub use live::{EndpointKey, EndpointView, GateDecision, Live, LogCounts};
+pub use log::{LogError, LogOptions, ReplayReport, replay};
 pub use ticket::{Ticket, Waiting};
 
 #[cfg(test)]

@@ -1,21 +1,28 @@
 //! The Gates of the running program, each behind its lock.
 
-use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use forebay_core::{EndpointFacts, EndpointId, EndpointState, PoolId, RequestFacts, TicketId, Time};
-use forebay_gate::{
-    Decision, Effects, EndpointLoad, Event, Gate, PoolConfig, Progress, Refusal, RepickReason, Verdict,
+use forebay_core::{
+    EndpointFacts, EndpointId, EndpointState, LoadReport, ModelId, OrcaLoad, Outcome, PoolId, PrefixMatch,
+    RequestFacts, TicketId, Time,
 };
+use forebay_gate::{
+    DecisionRecord, EndpointLoad, Event, PoolConfig, PoolLoad, Progress, Refusal, RepickReason, Verdict,
+};
+use forebay_prefix::{IndexConfig, Matches, PrefixIndex};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use crate::cell::{Cell, Known, Woken};
 use crate::clock::{Clock, random_seed};
-use crate::decisions::{DecisionRecord, DecisionRing};
+use crate::log::{Counts, LogOptions, Recorder};
 use crate::ticket::{Ticket, Waiting};
 
-/// How many decisions each Gate remembers for people to read.
-const DECISIONS_KEPT: usize = 1024;
+/// A block that must first be copied from host memory saves this share of its prefill.
+const HOST_SHARE: f32 = 0.75;
 
 /// An endpoint among all Gates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,121 +46,70 @@ pub struct EndpointView<M> {
     pub member: Arc<M>,
 }
 
-/// What is known of one pool now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolView {
-    /// Requests admitted and not ended.
-    pub in_flight: u32,
-    /// Requests that wait.
-    pub waiting: u32,
-    /// Endpoints that may be picked.
-    pub ready: usize,
+/// A decision and which Gate made it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct GateDecision {
+    /// Which Gate.
+    pub gate: u32,
+    /// What it decided and why.
+    pub record: DecisionRecord,
 }
 
-/// What a waiting request is told.
-pub(crate) type Woken<M> = Result<(Decision, Arc<M>), Refusal>;
-
-pub(crate) struct Cell<M> {
-    /// Its place among the Gates.
-    number: u32,
-    pub(crate) gate: Gate,
-    waiters: BTreeMap<TicketId, oneshot::Sender<Woken<M>>>,
-    decisions: DecisionRing,
-    /// By slot.
-    members: Vec<Option<Known<M>>>,
-}
-
-/// An endpoint as its shell knows it: which holder of its slot it is, what the
-/// shell keeps of it, and its pools.
-type Known<M> = (EndpointId, Arc<M>, Arc<[PoolId]>);
-
-impl<M> Cell<M> {
-    fn member(&self, id: EndpointId) -> Option<&Arc<M>> {
-        match self.members.get(id.index())?.as_ref()? {
-            (known, member, _) if *known == id => Some(member),
-            _ => None,
-        }
-    }
-
-    fn record(&mut self, now: Time, decision: Decision) {
-        self.decisions.push(now, self.number, decision);
-    }
-
-    /// Applies an event and wakes whom it concerns.
-    pub(crate) fn apply(&mut self, now: Time, event: Event) -> Option<EndpointId> {
-        let effects = self.gate.apply(now, event);
-        self.carry_out(now, effects)
-    }
-
-    /// A woken request whose owner has just gone frees its place again, which
-    /// may wake the next; a loop, so that no chain of them can overflow the stack.
-    fn carry_out(&mut self, now: Time, effects: Effects) -> Option<EndpointId> {
-        let joined = effects.joined;
-        let mut pending = effects;
-        loop {
-            let mut gone = Vec::new();
-            for (ticket, refusal) in pending.refuse.drain(..) {
-                if let Some(waiter) = self.waiters.remove(&ticket) {
-                    // The owner may be gone; a refused ticket holds nothing.
-                    let _ = waiter.send(Err(refusal));
-                }
-            }
-            for decision in pending.go.drain(..) {
-                let told = match (self.waiters.remove(&decision.ticket), self.member(decision.endpoint)) {
-                    (Some(waiter), Some(member)) => waiter.send(Ok((decision, Arc::clone(member)))).is_ok(),
-                    _ => false,
-                };
-                if told {
-                    self.decisions.push(now, self.number, decision);
-                } else {
-                    gone.push(decision.ticket);
-                }
-            }
-            if gone.is_empty() {
-                return joined;
-            }
-            for ticket in gone {
-                let more = self.gate.apply(now, Event::Cancelled(ticket));
-                pending.go.extend(more.go);
-                pending.refuse.extend(more.refuse);
-            }
-        }
-    }
+/// What the decision log has done so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogCounts {
+    /// Entries written.
+    pub written: u64,
+    /// Entries lost because the writer could not keep up; each loss is
+    /// followed by a snapshot, so that what comes after can be replayed.
+    pub lost: u64,
+    /// Writes that failed.
+    pub failed: u64,
 }
 
 /// What a request is told when it is submitted.
 pub(crate) enum Submitted<M> {
-    Go(Decision, Arc<M>),
+    Go(forebay_gate::Decision, Arc<M>),
     Wait(TicketId, oneshot::Receiver<Woken<M>>),
     Refuse(Refusal),
+}
+
+/// A Gate and the index of what its endpoints hold. The index is read before
+/// the lock is taken: what it says is an input of the decision.
+struct Guarded<M> {
+    cell: Mutex<Cell<M>>,
+    index: PrefixIndex,
 }
 
 /// The Gates of this program. `M` is what the shell keeps of an endpoint:
 /// where to connect, its connection pool, its metrics.
 pub struct Live<M> {
     clock: Clock,
-    gates: Vec<Mutex<Cell<M>>>,
+    gates: Vec<Guarded<M>>,
     /// Which Gate decides for each pool.
     gate_of: Vec<u32>,
+    log: Mutex<Option<(Arc<Counts>, std::thread::JoinHandle<()>)>>,
 }
 
 impl<M> Live<M> {
     /// Gates for pools that are given as groups: `gate_of[pool]` is the number
     /// of its group. Pools that share an endpoint must be in one group.
     /// Without a seed one is drawn.
-    pub fn new(gate_of: Vec<u32>, seed: Option<u64>) -> Live<M> {
+    pub fn new(gate_of: Vec<u32>, seed: Option<u64>, index: IndexConfig) -> Live<M> {
         let gates = gate_of.iter().max().map_or(0, |most| *most as usize + 1);
         let seed = seed.unwrap_or_else(random_seed);
-        let cell = |i| {
-            Mutex::new(Cell {
-                number: i as u32,
-                gate: Gate::new(seed.wrapping_add(i as u64)),
-                waiters: BTreeMap::new(),
-                decisions: DecisionRing::new(DECISIONS_KEPT),
-                members: Vec::new(),
-            })
+        // The bound is for all of them together.
+        let share = IndexConfig { max_bytes: index.max_bytes / gates.max(1), ..index };
+        let guarded = |i| Guarded {
+            cell: Mutex::new(Cell::new(i as u32, seed.wrapping_add(i as u64))),
+            index: PrefixIndex::new(share.clone()),
         };
-        Live { clock: Clock::start(), gates: (0..gates).map(cell).collect(), gate_of }
+        Live {
+            clock: Clock::start(),
+            gates: (0..gates).map(guarded).collect(),
+            gate_of,
+            log: Mutex::new(None),
+        }
     }
 
     /// The program's clock.
@@ -161,25 +117,74 @@ impl<M> Live<M> {
         self.clock
     }
 
-    fn cell(&self, pool: PoolId) -> Option<(u32, &Mutex<Cell<M>>)> {
+    /// Writes every decision and all that led to it to a file from now on.
+    ///
+    /// # Errors
+    /// When the file cannot be made or the writer cannot be started.
+    pub fn record(&self, options: &LogOptions) -> io::Result<()> {
+        let (sender, counts, thread) = crate::log::start(options)?;
+        for (number, guarded) in self.gates.iter().enumerate() {
+            guarded.cell.lock().recorder =
+                Some(Recorder::new(number as u32, sender.clone(), Arc::clone(&counts)));
+        }
+        *self.log.lock() = Some((counts, thread));
+        Ok(())
+    }
+
+    /// Ends the log and waits until all of it is on disk.
+    pub fn end_record(&self) {
+        for guarded in &self.gates {
+            guarded.cell.lock().recorder = None;
+        }
+        let log = self.log.lock().take();
+        if let Some((_, thread)) = log {
+            // It ends as the last sender is gone.
+            let _ = thread.join();
+        }
+    }
+
+    /// What the decision log has done so far; none when there is none.
+    pub fn log_counts(&self) -> Option<LogCounts> {
+        let log = self.log.lock();
+        let (counts, _) = log.as_ref()?;
+        let read = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+        Some(LogCounts {
+            written: read(&counts.written),
+            lost: read(&counts.lost),
+            failed: read(&counts.failed),
+        })
+    }
+
+    fn guarded(&self, pool: PoolId) -> Option<(u32, &Guarded<M>)> {
         let gate = *self.gate_of.get(pool.index())?;
         Some((gate, self.gates.get(gate as usize)?))
     }
 
     pub(crate) fn gate(&self, gate: u32) -> Option<&Mutex<Cell<M>>> {
-        self.gates.get(gate as usize)
+        self.gates.get(gate as usize).map(|guarded| &guarded.cell)
+    }
+
+    /// What the endpoints of a Gate hold.
+    pub fn index(&self, gate: u32) -> Option<&PrefixIndex> {
+        self.gates.get(gate as usize).map(|guarded| &guarded.index)
+    }
+
+    /// Every index, in the order of the Gates.
+    pub fn indexes(&self) -> impl Iterator<Item = (u32, &PrefixIndex)> {
+        self.gates.iter().enumerate().map(|(gate, guarded)| (gate as u32, &guarded.index))
     }
 
     /// Makes a pool known, or changes how it decides.
     pub fn configure(&self, pool: PoolId, config: PoolConfig) {
-        if let Some((_, cell)) = self.cell(pool) {
+        if let Some((_, guarded)) = self.guarded(pool) {
+            let mut cell = guarded.cell.lock();
             let now = self.clock.now();
-            cell.lock().apply(now, Event::Configure(pool, config));
+            cell.apply(now, Event::Configure(pool, config));
         }
     }
 
-    /// An endpoint joins a pool; none when the pool is not known. One that is
-    /// in another pool of the group already, by name, keeps its first `member`.
+    /// An endpoint joins a pool. When its name is known in the pool's Gate it
+    /// is shared: the member that was given first stays.
     pub fn join(
         &self,
         pool: PoolId,
@@ -187,23 +192,24 @@ impl<M> Live<M> {
         state: EndpointState,
         member: Arc<M>,
     ) -> Option<EndpointKey> {
-        let (gate, cell) = self.cell(pool)?;
+        let (gate, guarded) = self.guarded(pool)?;
+        let mut cell = guarded.cell.lock();
         let now = self.clock.now();
-        let mut cell = cell.lock();
-        // The member must be known before a waiting request can be sent there,
-        // so the endpoint joins unready and is let in afterwards.
+        // Joining a pool can wake requests for an endpoint whose member is not
+        // in its place yet; nobody is woken for one that is not ready, so it
+        // joins as starting and is let in afterwards.
         let id = cell.apply(now, Event::Join(pool, facts, EndpointState::Starting))?;
         if cell.members.len() <= id.index() {
             cell.members.resize_with(id.index() + 1, || None);
         }
         match &mut cell.members[id.index()] {
-            Some((known, _, pools)) if *known == id => {
-                if !pools.contains(&pool) {
-                    *pools = pools.iter().copied().chain([pool]).collect();
+            Some(known) if known.id == id => {
+                if !known.pools.contains(&pool) {
+                    known.pools = known.pools.iter().copied().chain([pool]).collect();
                 }
             }
             other => {
-                *other = Some((id, member, Arc::from([pool])));
+                *other = Some(Known { id, member, pools: Arc::from([pool]) });
                 cell.apply(now, Event::State(id, state));
             }
         }
@@ -212,45 +218,100 @@ impl<M> Live<M> {
 
     /// An endpoint may or may not be picked from now on.
     pub fn set_state(&self, key: EndpointKey, state: EndpointState) {
-        if let Some(cell) = self.gate(key.gate) {
-            let now = self.clock.now();
-            cell.lock().apply(now, Event::State(key.id, state));
+        self.apply(key.gate, Event::State(key.id, state));
+    }
+
+    /// An endpoint said how loaded it is; `block_tokens` is what a block of
+    /// the prefix index stands for there.
+    pub fn report(&self, key: EndpointKey, report: LoadReport, block_tokens: f32) {
+        if let (Some(tokens), Some(index)) = (report.kv_tokens, self.index(key.gate))
+            && block_tokens > 0.0
+        {
+            index.set_capacity(key.id, Some((tokens as f32 / block_tokens) as u32));
         }
+        self.apply(key.gate, Event::Report(key.id, report));
+    }
+
+    /// The engine at an endpoint began anew: what it held is gone.
+    pub fn restarted(&self, key: EndpointKey) {
+        if let Some(index) = self.index(key.gate) {
+            index.forget(key.id);
+        }
+        self.apply(key.gate, Event::Restarted(key.id));
+    }
+
+    /// A connect or a probe took so long there and back.
+    pub fn network(&self, key: EndpointKey, took: Duration) {
+        self.apply(key.gate, Event::Network(key.id, took));
+    }
+
+    /// The adapters that an endpoint lists.
+    pub fn adapters(&self, key: EndpointKey, adapters: Vec<ModelId>) {
+        self.apply(key.gate, Event::Adapters(key.id, adapters));
+    }
+
+    /// Adapters that an endpoint has loaded, and how many fit.
+    pub fn loaded(&self, key: EndpointKey, adapters: Vec<ModelId>, slots: Option<u32>) {
+        self.apply(key.gate, Event::Loaded(key.id, adapters, slots));
     }
 
     /// Asks the Gate for a request. Drop the future to give it up.
     ///
+    /// What the prefix index knows of the request's chain is looked up here.
+    ///
     /// # Errors
     /// The refusal, when the request is turned away.
-    pub async fn admit(self: &Arc<Self>, facts: RequestFacts) -> Result<Ticket<M>, Refusal> {
-        let (gate, submitted) = self.submit(&facts);
+    pub async fn admit(self: &Arc<Self>, mut facts: RequestFacts) -> Result<Ticket<M>, Refusal> {
+        self.look_up(&mut facts);
+        let facts = Arc::new(facts);
+        let (gate, submitted) = self.submit(Arc::clone(&facts));
         match submitted {
-            Submitted::Go(decision, member) => Ok(Ticket::new(Arc::clone(self), gate, decision, member)),
+            Submitted::Go(decision, member) => {
+                Ok(Ticket::new(Arc::clone(self), gate, decision, member, facts))
+            }
             // Boxed: waiting is rare, and its timer need not be in every request.
             Submitted::Wait(id, woken) => {
-                Box::pin(Waiting::new(Arc::clone(self), gate, id, woken).wait()).await
+                Box::pin(Waiting::new(Arc::clone(self), gate, id, woken, facts).wait()).await
             }
             Submitted::Refuse(refusal) => Err(refusal),
         }
     }
 
-    pub(crate) fn submit(&self, facts: &RequestFacts) -> (u32, Submitted<M>) {
-        let unknown = Refusal {
-            reason: forebay_gate::RefuseReason::UnknownPool,
-            retry_after: std::time::Duration::from_secs(1),
-        };
-        let Some((gate, cell)) = self.cell(facts.pool) else {
+    fn look_up(&self, facts: &mut RequestFacts) {
+        let prefix = &mut facts.prefix;
+        if prefix.chain.is_empty() {
+            return;
+        }
+        let Some((_, guarded)) = self.guarded(facts.pool) else { return };
+        let mut matches = Matches::new();
+        guarded.index.lookup(&prefix.chain, &mut matches);
+        // The last token is always computed: it is what the answer begins from.
+        let most = facts.prompt_tokens.saturating_sub(1);
+        prefix.matches = matches
+            .as_slice()
+            .iter()
+            .map(|found| {
+                let blocks = found.blocks as f32 + found.host_blocks as f32 * HOST_SHARE;
+                PrefixMatch {
+                    endpoint: found.endpoint,
+                    tokens: ((blocks * prefix.block_tokens) as u32).min(most),
+                }
+            })
+            .collect();
+    }
+
+    pub(crate) fn submit(&self, facts: Arc<RequestFacts>) -> (u32, Submitted<M>) {
+        let unknown =
+            Refusal { reason: forebay_gate::RefuseReason::UnknownPool, retry_after: Duration::from_secs(1) };
+        let Some((gate, guarded)) = self.guarded(facts.pool) else {
             return (0, Submitted::Refuse(unknown));
         };
-        let mut cell = cell.lock();
+        let mut cell = guarded.cell.lock();
         // Read under the lock: the order of decisions is the order of their times.
         let now = self.clock.now();
-        let submitted = match cell.gate.submit(now, facts) {
+        let submitted = match cell.submit(now, facts) {
             Verdict::Go(decision) => match cell.member(decision.endpoint).map(Arc::clone) {
-                Some(member) => {
-                    cell.record(now, decision);
-                    Submitted::Go(decision, member)
-                }
+                Some(member) => Submitted::Go(decision, member),
                 None => {
                     cell.apply(now, Event::Cancelled(decision.ticket));
                     Submitted::Refuse(unknown)
@@ -267,17 +328,14 @@ impl<M> Live<M> {
     }
 
     pub(crate) fn repick(&self, gate: u32, ticket: TicketId, why: RepickReason) -> Woken<M> {
-        let exhausted = Refusal {
-            reason: forebay_gate::RefuseReason::Exhausted,
-            retry_after: std::time::Duration::from_secs(1),
-        };
+        let exhausted =
+            Refusal { reason: forebay_gate::RefuseReason::Exhausted, retry_after: Duration::from_secs(1) };
         let cell = self.gate(gate).ok_or(exhausted)?;
         let mut cell = cell.lock();
         let now = self.clock.now();
-        match cell.gate.repick(now, ticket, why) {
+        match cell.repick(now, ticket, why) {
             Verdict::Go(decision) => {
                 let member = cell.member(decision.endpoint).map(Arc::clone).ok_or(exhausted)?;
-                cell.record(now, decision);
                 Ok((decision, member))
             }
             Verdict::Refuse(refusal) => Err(refusal),
@@ -291,6 +349,47 @@ impl<M> Live<M> {
             let now = self.clock.now();
             cell.apply(now, event);
         }
+    }
+
+    /// A request that was sent counts as held where it went.
+    pub(crate) fn begin(&self, gate: u32, endpoint: EndpointId, facts: &RequestFacts) {
+        if let Some(index) = self.index(gate)
+            && !facts.prefix.chain.is_empty()
+        {
+            index.begin(endpoint, &facts.prefix.chain);
+        }
+    }
+
+    /// … until it is over; with an outcome that shows that the engine computed
+    /// it, it stays.
+    pub(crate) fn over(
+        &self,
+        gate: u32,
+        endpoint: EndpointId,
+        facts: &RequestFacts,
+        outcome: Option<&Outcome>,
+    ) {
+        let prefix = &facts.prefix;
+        let Some(index) = self.index(gate) else { return };
+        if prefix.chain.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        if let Some(usage) = outcome.and_then(|outcome| outcome.usage)
+            && usage.cached_known
+            && !usage.estimated
+            && prefix.block_tokens > 0.0
+        {
+            let blocks = |tokens: u64| (tokens as f32 / prefix.block_tokens).round() as u32;
+            let predicted = prefix.matches.iter().find(|held| held.endpoint == endpoint);
+            let predicted = predicted.map_or(0, |held| u64::from(held.tokens));
+            index.correct(endpoint, &prefix.chain, blocks(usage.cached_tokens), blocks(predicted), now);
+        }
+        let served = outcome.is_some_and(|outcome| {
+            outcome.ttft.is_some()
+                || (outcome.end == forebay_core::EndKind::Finished && outcome.usage.is_some())
+        });
+        index.end(endpoint, &prefix.chain, served, now);
     }
 
     /// A waiting request is given up: nobody is to be woken for it.
@@ -311,30 +410,39 @@ impl<M> Live<M> {
         self.apply(gate, Event::Progress(vec![Progress { ticket, tokens }]));
     }
 
-    /// What is known of a pool.
-    pub fn pool(&self, pool: PoolId) -> PoolView {
-        match self.cell(pool) {
-            Some((_, cell)) => {
-                let cell = cell.lock();
-                let (in_flight, waiting) = cell.gate.pool_load(pool);
-                PoolView { in_flight, waiting, ready: cell.gate.ready(pool) }
-            }
-            None => PoolView { in_flight: 0, waiting: 0, ready: 0 },
-        }
+    /// An answer carried what its endpoint said of itself.
+    pub(crate) fn orca(&self, gate: u32, endpoint: EndpointId, load: OrcaLoad) {
+        self.apply(gate, Event::Orca(endpoint, load));
+    }
+
+    /// What is known of a pool; none when it is not configured.
+    pub fn pool(&self, pool: PoolId) -> Option<PoolLoad> {
+        let (_, guarded) = self.guarded(pool)?;
+        guarded.cell.lock().gate.pool(pool, self.clock.now())
+    }
+
+    /// What is known of one endpoint's load; none when it left.
+    pub fn load(&self, key: EndpointKey) -> Option<EndpointLoad> {
+        self.gate(key.gate)?.lock().gate.load(key.id)
+    }
+
+    /// What the shell keeps of an endpoint; none when it left.
+    pub fn member(&self, key: EndpointKey) -> Option<Arc<M>> {
+        self.gate(key.gate)?.lock().member(key.id).map(Arc::clone)
     }
 
     /// Every endpoint of every Gate.
     pub fn endpoints(&self) -> Vec<EndpointView<M>> {
         let mut views = Vec::new();
-        for (gate, cell) in self.gates.iter().enumerate() {
-            let cell = cell.lock();
-            for (id, member, pools) in cell.members.iter().flatten() {
-                if let Some(load) = cell.gate.load(*id) {
+        for (gate, guarded) in self.gates.iter().enumerate() {
+            let cell = guarded.cell.lock();
+            for known in cell.members.iter().flatten() {
+                if let Some(load) = cell.gate.load(known.id) {
                     views.push(EndpointView {
-                        key: EndpointKey { gate: gate as u32, id: *id },
-                        pools: Arc::clone(pools),
+                        key: EndpointKey { gate: gate as u32, id: known.id },
+                        pools: Arc::clone(&known.pools),
                         load,
-                        member: Arc::clone(member),
+                        member: Arc::clone(&known.member),
                     });
                 }
             }
@@ -344,23 +452,30 @@ impl<M> Live<M> {
 
     /// What the shell keeps of every endpoint.
     pub fn members(&self) -> Vec<Arc<M>> {
-        let members = |cell: &Mutex<Cell<M>>| {
-            cell.lock().members.iter().flatten().map(|(_, member, _)| Arc::clone(member)).collect::<Vec<_>>()
+        let members = |guarded: &Guarded<M>| {
+            let cell = guarded.cell.lock();
+            cell.members.iter().flatten().map(|known| Arc::clone(&known.member)).collect::<Vec<_>>()
         };
         self.gates.iter().flat_map(members).collect()
     }
 
     /// The newest decisions over all Gates, newest first.
-    pub fn decisions(&self, last: usize) -> Vec<DecisionRecord> {
-        let mut all: Vec<_> = self.gates.iter().flat_map(|cell| cell.lock().decisions.newest(last)).collect();
-        all.sort_by_key(|record| std::cmp::Reverse(record.at));
+    pub fn decisions(&self, last: usize) -> Vec<GateDecision> {
+        let mut all = Vec::new();
+        for (gate, guarded) in self.gates.iter().enumerate() {
+            let cell = guarded.cell.lock();
+            all.extend(
+                cell.gate.decisions(last).map(|record| GateDecision { gate: gate as u32, record: *record }),
+            );
+        }
+        all.sort_by_key(|decision| std::cmp::Reverse(decision.record.at));
         all.truncate(last);
         all
     }
 
     /// Requests that are not settled, over all Gates.
     pub fn unsettled(&self) -> usize {
-        self.gates.iter().map(|cell| cell.lock().gate.unsettled()).sum()
+        self.gates.iter().map(|guarded| guarded.cell.lock().gate.unsettled()).sum()
     }
 }
 

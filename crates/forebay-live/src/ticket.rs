@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forebay_core::{Outcome, TicketId};
+use forebay_core::{OrcaLoad, Outcome, RequestFacts, TicketId};
 use forebay_gate::{Decision, Event, Refusal, RepickReason};
 use tokio::sync::oneshot;
 
-use crate::live::{Live, Woken};
+use crate::cell::Woken;
+use crate::live::Live;
 
 /// A request that was let go, and where to.
 ///
@@ -19,6 +20,7 @@ pub struct Ticket<M> {
     gate: u32,
     decision: Decision,
     member: Arc<M>,
+    facts: Arc<RequestFacts>,
     /// Tokens last reported to the Gate.
     reported: u32,
     settled: bool,
@@ -26,8 +28,31 @@ pub struct Ticket<M> {
 }
 
 impl<M> Ticket<M> {
-    pub(crate) fn new(live: Arc<Live<M>>, gate: u32, decision: Decision, member: Arc<M>) -> Ticket<M> {
-        Ticket { live, gate, decision, member, reported: 0, settled: false, waited: false }
+    pub(crate) fn new(
+        live: Arc<Live<M>>,
+        gate: u32,
+        decision: Decision,
+        member: Arc<M>,
+        facts: Arc<RequestFacts>,
+    ) -> Ticket<M> {
+        live.begin(gate, decision.endpoint, &facts);
+        Ticket { live, gate, decision, member, facts, reported: 0, settled: false, waited: false }
+    }
+
+    /// What the decision was made from.
+    pub fn facts(&self) -> &RequestFacts {
+        &self.facts
+    }
+
+    /// Prompt tokens that the picked endpoint was taken to hold.
+    pub fn held_tokens(&self) -> u32 {
+        let endpoint = self.decision.endpoint;
+        self.facts.prefix.matches.iter().find(|held| held.endpoint == endpoint).map_or(0, |held| held.tokens)
+    }
+
+    /// An answer carried what its endpoint said of itself.
+    pub fn orca(&self, load: OrcaLoad) {
+        self.live.orca(self.gate, self.decision.endpoint, load);
     }
 
     /// What the shell keeps of the picked endpoint.
@@ -51,6 +76,8 @@ impl<M> Ticket<M> {
     /// The refusal when there is no other; the ticket is then still to be settled.
     pub fn repick(&mut self, why: RepickReason) -> Result<(), Refusal> {
         let (decision, member) = self.live.repick(self.gate, self.decision.ticket, why)?;
+        self.live.over(self.gate, self.decision.endpoint, &self.facts, None);
+        self.live.begin(self.gate, decision.endpoint, &self.facts);
         self.decision = decision;
         self.member = member;
         self.reported = 0;
@@ -70,6 +97,7 @@ impl<M> Ticket<M> {
     /// The request has ended.
     pub fn settle(mut self, outcome: Outcome) {
         self.settled = true;
+        self.live.over(self.gate, self.decision.endpoint, &self.facts, Some(&outcome));
         self.live.apply(self.gate, Event::Outcome(self.decision.ticket, outcome));
     }
 }
@@ -77,6 +105,7 @@ impl<M> Ticket<M> {
 impl<M> Drop for Ticket<M> {
     fn drop(&mut self) {
         if !self.settled {
+            self.live.over(self.gate, self.decision.endpoint, &self.facts, None);
             self.live.apply(self.gate, Event::Cancelled(self.decision.ticket));
         }
     }
@@ -89,6 +118,7 @@ pub struct Waiting<M> {
     gate: u32,
     id: TicketId,
     woken: oneshot::Receiver<Woken<M>>,
+    facts: Arc<RequestFacts>,
     over: bool,
 }
 
@@ -98,8 +128,9 @@ impl<M> Waiting<M> {
         gate: u32,
         id: TicketId,
         woken: oneshot::Receiver<Woken<M>>,
+        facts: Arc<RequestFacts>,
     ) -> Waiting<M> {
-        Waiting { live, gate, id, woken, over: false }
+        Waiting { live, gate, id, woken, facts, over: false }
     }
 
     /// Waits until the Gate lets it go or refuses it.
@@ -117,24 +148,29 @@ impl<M> Waiting<M> {
                 }
             };
             tokio::select! {
-                           biased;
-                           woken = &mut self.woken => {
-                               self.over = true;
-                               return match woken {
-                                   Ok(Ok((decision, member))) => {
-                                       let mut ticket = Ticket::new(Arc::clone(&self.live), self.gate, decision, member);
-            ticket.waited = true;
-            Ok(ticket)
-                                   }
-                                   Ok(Err(refusal)) => Err(refusal),
-                                   Err(_) => Err(Refusal {
-                                       reason: forebay_gate::RefuseReason::Exhausted,
-                                       retry_after: Duration::from_secs(1),
-                                   }),
-                               };
-                           }
-                           () = sleep => self.live.apply(self.gate, Event::Timer),
-                       }
+                biased;
+                woken = &mut self.woken => {
+                    self.over = true;
+                    return self.take(woken);
+                }
+                () = sleep => self.live.apply(self.gate, Event::Timer),
+            }
+        }
+    }
+
+    fn take(&self, woken: Result<Woken<M>, oneshot::error::RecvError>) -> Result<Ticket<M>, Refusal> {
+        match woken {
+            Ok(Ok((decision, member))) => {
+                let (live, facts) = (Arc::clone(&self.live), Arc::clone(&self.facts));
+                let mut ticket = Ticket::new(live, self.gate, decision, member, facts);
+                ticket.waited = true;
+                Ok(ticket)
+            }
+            Ok(Err(refusal)) => Err(refusal),
+            Err(_) => Err(Refusal {
+                reason: forebay_gate::RefuseReason::Exhausted,
+                retry_after: Duration::from_secs(1),
+            }),
         }
     }
 }

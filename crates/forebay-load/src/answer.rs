@@ -223,6 +223,7 @@ impl AnswerReader {
                 cached_tokens: cached.unwrap_or(0),
                 completion_tokens: usage.completion_tokens,
                 estimated: false,
+                cached_known: cached.is_some(),
             });
         }
     }

@@ -18,6 +18,7 @@ fn record(start: Instant, ttft_ms: u64, tokens: u64, tpot_ms: u64) -> Record {
             cached_tokens: 25,
             completion_tokens: tokens,
             estimated: false,
+            cached_known: true,
         }),
         states_cached: true,
         endpoint: Some("a".into()),

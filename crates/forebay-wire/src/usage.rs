@@ -114,6 +114,7 @@ impl Counts {
         Some(Usage {
             prompt_tokens,
             cached_tokens: self.cached.or(self.cache_read).unwrap_or(0).min(prompt_tokens),
+            cached_known: self.cached.or(self.cache_read).is_some(),
             completion_tokens: self.completion.or(self.output).unwrap_or(0),
             estimated: false,
         })

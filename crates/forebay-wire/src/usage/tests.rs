@@ -1,7 +1,21 @@
 use super::*;
 
 fn usage(prompt_tokens: u64, cached_tokens: u64, completion_tokens: u64) -> Option<Usage> {
-    Some(Usage { prompt_tokens, cached_tokens, completion_tokens, estimated: false })
+    Some(Usage { prompt_tokens, cached_tokens, completion_tokens, ..Usage::default() })
+}
+
+/// Whether the cache was spoken of is tested on its own.
+fn usage_from_json(body: &[u8]) -> Option<Usage> {
+    super::usage_from_json(body).map(|usage| Usage { cached_known: false, ..usage })
+}
+
+#[test]
+fn no_cached_tokens_and_no_word_of_them_are_told_apart() {
+    let known = |body: &str| super::usage_from_json(body.as_bytes()).unwrap().cached_known;
+    assert!(known(r#"{"usage":{"prompt_tokens":7,"prompt_tokens_details":{"cached_tokens":0}}}"#));
+    assert!(known(r#"{"usage":{"input_tokens":7,"cache_read_input_tokens":0}}"#));
+    assert!(!known(r#"{"usage":{"prompt_tokens":7,"prompt_tokens_details":{"cached_tokens":null}}}"#));
+    assert!(!known(r#"{"usage":{"prompt_tokens":7}}"#));
 }
 
 #[test]

@@ -1,0 +1,132 @@
+//! The thread that writes the decision log.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::time::Duration;
+
+use super::{Counts, Entry, heading};
+
+/// Where and how much is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogOptions {
+    /// The file; the one before it is kept beside it with `.1` at its end.
+    pub path: PathBuf,
+    /// A file of more bytes is put aside and a new one begun, so that the disk
+    /// holds twice this at most; at least 1 MiB.
+    pub max_bytes: u64,
+}
+
+/// Entries on their way to the writer; past that they are lost.
+const IN_FLIGHT: usize = 16_384;
+const LEAST_BYTES: u64 = 1 << 20;
+/// What was decided is on disk this soon, also when nothing follows.
+const FLUSH_AFTER: Duration = Duration::from_millis(500);
+
+/// Opens the file and starts the writer. It ends when the last sender is gone.
+pub(crate) fn start(
+    options: &LogOptions,
+) -> io::Result<(SyncSender<(u32, u64, Entry)>, Arc<Counts>, std::thread::JoinHandle<()>)> {
+    let counts = Arc::new(Counts::default());
+    let (sender, receiver) = sync_channel(IN_FLIGHT);
+    let file = open(&options.path)?;
+    let mut writer = Writer {
+        path: options.path.clone(),
+        max: options.max_bytes.max(LEAST_BYTES),
+        file: BufWriter::with_capacity(256 * 1024, file),
+        bytes: 0,
+        number: 0,
+        counts: Arc::clone(&counts),
+        frame: Vec::new(),
+    };
+    let thread = std::thread::Builder::new()
+        .name("forebay-decision-log".to_owned())
+        .spawn(move || writer.run(&receiver))?;
+    Ok((sender, counts, thread))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let mut file = File::create(path)?;
+    file.write_all(heading().as_bytes())?;
+    Ok(file)
+}
+
+struct Writer {
+    path: PathBuf,
+    max: u64,
+    file: BufWriter<File>,
+    bytes: u64,
+    /// Which file this is, counted from 0.
+    number: u64,
+    counts: Arc<Counts>,
+    frame: Vec<u8>,
+}
+
+impl Writer {
+    fn run(&mut self, entries: &Receiver<(u32, u64, Entry)>) {
+        loop {
+            match entries.recv_timeout(FLUSH_AFTER) {
+                Ok((gate, file, entry)) => {
+                    let written = self.write(gate, file, &entry);
+                    self.count(written);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    let flushed = self.file.flush();
+                    self.count(flushed.map(|()| false));
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    let _ = self.file.flush();
+                    return;
+                }
+            }
+        }
+    }
+
+    fn count(&self, result: io::Result<bool>) {
+        match result {
+            Ok(written) => {
+                self.counts.written.fetch_add(u64::from(written), Ordering::Relaxed);
+            }
+            // Said once; the counter goes on.
+            Err(error) => {
+                if self.counts.failed.fetch_add(1, Ordering::Relaxed) == 0 {
+                    eprintln!("forebay: cannot write the decision log {}: {error}", self.path.display());
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, gate: u32, file: u64, entry: &Entry) -> io::Result<bool> {
+        // Sent for the file before: its Gate has not begun this one yet.
+        if file != self.number {
+            return Ok(false);
+        }
+        self.frame.clear();
+        self.frame.extend_from_slice(&[0; 8]);
+        rmp_serde::encode::write(&mut self.frame, entry).map_err(io::Error::other)?;
+        let length = u32::try_from(self.frame.len() - 8).map_err(io::Error::other)?;
+        self.frame[..4].copy_from_slice(&length.to_le_bytes());
+        self.frame[4..8].copy_from_slice(&gate.to_le_bytes());
+        self.file.write_all(&self.frame)?;
+        self.bytes += self.frame.len() as u64;
+        if self.bytes >= self.max {
+            self.rotate()?;
+        }
+        Ok(true)
+    }
+
+    fn rotate(&mut self) -> io::Result<()> {
+        self.file.flush()?;
+        let mut aside = self.path.clone().into_os_string();
+        aside.push(".1");
+        std::fs::rename(&self.path, PathBuf::from(aside))?;
+        self.file = BufWriter::with_capacity(256 * 1024, open(&self.path)?);
+        self.bytes = 0;
+        self.number += 1;
+        self.counts.file.store(self.number, Ordering::Release);
+        Ok(())
+    }
+}

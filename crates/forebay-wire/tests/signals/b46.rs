@@ -182,6 +182,24 @@ proptest! {
     }
 
     #[test]
+    fn damaged_pages_are_survived(damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40)) {
+        for (dialect, page) in [
+            (Vllm, &include_bytes!("vllm_two_ranks.prom")[..]),
+            (Dialect::Sglang, include_bytes!("sglang_tp_dp.prom")),
+            (Dialect::Triton, include_bytes!("triton_trtllm.prom")),
+        ] {
+            let mut page = page.to_vec();
+            for (at, byte) in &damage {
+                let at = at.index(page.len());
+                page[at] = *byte;
+            }
+            let signals = everything(dialect, &page);
+            prop_assert!(signals.kv_usage.is_none_or(|v| (0.0..=1.0).contains(&v)));
+            prop_assert!(signals.models.len() <= 16);
+        }
+    }
+
+    #[test]
     fn sums_and_maxima(values in prop::collection::vec((0u32..1000, 0.0..=1.0f64), 1..20), at in any::<prop::sample::Index>()) {
         let page: Vec<String> = values
             .iter()

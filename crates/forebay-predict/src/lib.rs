@@ -5,10 +5,13 @@
 //! All state can be written into a snapshot and read back. Input that makes no
 //! sense (not finite, negative) is ignored: these numbers come from engines.
 
+mod class_fit;
 mod correction;
 mod decay;
 mod errors;
 mod evidence;
+#[cfg(test)]
+mod hostile_tests;
 mod lengths;
 mod network;
 mod presets;
@@ -18,6 +21,7 @@ mod step_model;
 mod testing;
 mod watchdog;
 
+pub use class_fit::{Adopted, ClassFit, FirstTokenSample, TokenSample};
 pub use correction::TpotCorrection;
 pub use decay::{Arrivals, DecayedSum, Ewma};
 pub use errors::{ErrorStats, ErrorSummary};

@@ -6,7 +6,7 @@ mod signal;
 use forebay_core::Time;
 use serde::{Deserialize, Serialize};
 
-use self::signal::Signal;
+use self::signal::{Reading, Signal};
 
 /// Milliseconds that were predicted for a request's first token, at speed 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -85,8 +85,9 @@ const FULL_TOKENS: f64 = 25.0;
 /// faster see the same steps.
 const FULL_SECONDS: f64 = 0.25;
 
-/// Half the dead band of the prefill factor where there is much evidence: the
-/// queue's prediction errs with the load, so it cannot be very narrow.
+/// Half the dead band of the prefill factor where there is much evidence, and
+/// none from decoding, which would show a smaller difference better: the
+/// queue's prediction errs with the load.
 const PREFILL_NARROW: f64 = 0.2;
 /// The same of the decode factor: ln 1.09.
 const DECODE_NARROW: f64 = 0.086;
@@ -172,6 +173,7 @@ impl Speeds {
         let weight = MODEL_BLUR * MODEL_BLUR / (MODEL_BLUR * MODEL_BLUR + blur * blur);
         if let Some((index, member)) = self.member(slot) {
             let ratio = (rest / scaled).ln();
+            self.prefill.vouch(index, &self.decode);
             self.prefill.observe(index, member.class, member.prior, ratio, weight, now);
             self.after(index, now);
         }
@@ -181,9 +183,13 @@ impl Speeds {
     /// streams of an endpoint, where `predicted_ms_per_token` was expected at
     /// speed 1. Ignored unless both are finite and above 0 and `tokens` is.
     ///
-    /// The prediction should contain the share of time that the engine spends
-    /// in prefill ([`StepModel::tpot_ms`](crate::StepModel::tpot_ms)):
-    /// otherwise an endpoint that prefills more than its peers looks slow.
+    /// Report only stretches in which the endpoint decoded alone, that is while
+    /// nothing sent there waited for its first token, and predict them by
+    /// [`StepModel::step_ms`](crate::StepModel::step_ms). Prefill shares its
+    /// steps with decode, comes in bursts that last seconds, and would be taken
+    /// for a slow endpoint: with it in the reports, a simulated pool with
+    /// nothing wrong reads something other than 1 a third of the time, without
+    /// it a hundredth.
     pub fn tokens(
         &mut self,
         slot: u32,
@@ -217,6 +223,15 @@ impl Speeds {
         self.decode_out.get(slot as usize).copied().unwrap_or(1.0)
     }
 
+    /// The endpoint's own part of the two factors, prefill and decode: how many
+    /// times as slow as the others of its class it is. (1, 1) for a free slot.
+    pub fn deviation(&self, slot: u32) -> (f64, f64) {
+        let Some((index, member)) = self.member(slot) else { return (1.0, 1.0) };
+        let (prefill, decode) = self.readings(index, &member);
+        let logs = blend::deviations(&prefill, &decode);
+        (logs.0.exp(), logs.1.exp())
+    }
+
     /// Takes the percentiles again when 250 ms have passed since it was done
     /// last. Observations do this by themselves; a timer should where
     /// endpoints may be idle, so that old evidence fades.
@@ -224,8 +239,11 @@ impl Speeds {
         let due = self.refreshed_ns.is_none_or(|ns| now.as_nanos().saturating_sub(ns) >= REFRESH_NS);
         if due {
             self.refreshed_ns = Some(now.as_nanos());
-            self.prefill.refresh(now);
             self.decode.refresh(now);
+            for index in 0..self.members.len() {
+                self.prefill.vouch(index, &self.decode);
+            }
+            self.prefill.refresh(now);
             for index in 0..self.members.len() {
                 self.publish(index);
             }
@@ -264,6 +282,11 @@ impl Speeds {
         self.members.get(index).copied().flatten().map(|member| (index, member))
     }
 
+    fn readings(&self, index: usize, member: &Member) -> (Reading, Reading) {
+        let of = |signal: &Signal| signal.reading(index, member.class, member.prior);
+        (of(&self.prefill), of(&self.decode))
+    }
+
     fn after(&mut self, index: usize, now: Time) {
         self.refresh(now);
         self.publish(index);
@@ -271,8 +294,7 @@ impl Speeds {
 
     fn publish(&mut self, index: usize) {
         if let Some(member) = self.members[index] {
-            let prefill = self.prefill.reading(index, member.class, member.prior);
-            let decode = self.decode.reading(index, member.class, member.prior);
+            let (prefill, decode) = self.readings(index, &member);
             (self.prefill_out[index], self.decode_out[index]) = blend::factors(&prefill, &decode);
         }
     }
@@ -289,5 +311,7 @@ const FIXED_BLUR: f64 = 0.6;
 /// And by this many milliseconds of scheduling noise on both hosts.
 const TIMER_MS: f64 = 1.0;
 
+#[cfg(test)]
+mod engine_tests;
 #[cfg(test)]
 mod tests;

@@ -24,9 +24,9 @@ pub enum Trust {
 /// a time constant of 30 s and look back 200 requests at most.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WatchdogLimits {
-    /// Error above which trust is at stake. Default ln 2.5: pools that are
-    /// predicted well stay under .4, learning a tenfold slower class included
-    /// after seconds; at a mean error of 2.5 times the ranking is noise.
+    /// Error above which trust is at stake. Default ln 2.5: predictions that
+    /// scatter by a third have an error of .3; at .9 they are usually 2.5 times
+    /// off, which is more than candidates differ.
     pub enter_error: f64,
     /// Share of broken predictions above which trust is at stake. Default .25:
     /// a pool at its limit breaks some, because others' requests come between.

@@ -47,15 +47,22 @@ impl Band {
 
 /// The factors of prefill and decode from what first tokens (`prefill`) and
 /// token times (`decode`) say.
+pub(super) fn factors(prefill: &Reading, decode: &Reading) -> (f64, f64) {
+    let scale_of = |own: &Reading, other: &Reading| {
+        own.scale_belief * own.scale + (1.0 - own.scale_belief) * other.scale
+    };
+    let factor = |scale: f64, deviation: f64| (scale + deviation).clamp(-LARGEST, LARGEST).exp();
+    let (of_prefill, of_decode) = deviations(prefill, decode);
+    (factor(scale_of(prefill, decode), of_prefill), factor(scale_of(decode, prefill), of_decode))
+}
+
+/// Logarithms of an endpoint's deviations from its class.
 ///
 /// First tokens are few and blurred by the queue, token times are many and
 /// sharp. So prefill follows its own evidence where that is clear, else the
 /// decode's as far as its own allows; decode follows its own, and half of
 /// prefill's while it has none (an endpoint that answers nothing streamed).
-pub(super) fn factors(prefill: &Reading, decode: &Reading) -> (f64, f64) {
-    let scale_of = |own: &Reading, other: &Reading| {
-        own.scale_belief * own.scale + (1.0 - own.scale_belief) * other.scale
-    };
+pub(super) fn deviations(prefill: &Reading, decode: &Reading) -> (f64, f64) {
     let of_prefill = if prefill.deviates {
         prefill.deviation
     } else if decode.deviates {
@@ -71,10 +78,5 @@ pub(super) fn factors(prefill: &Reading, decode: &Reading) -> (f64, f64) {
     } else {
         0.0
     };
-    let factor =
-        |scale: f64, own: f64, prior: f64| (scale + within_class(own + prior)).clamp(-LARGEST, LARGEST).exp();
-    (
-        factor(scale_of(prefill, decode), of_prefill, prefill.prior),
-        factor(scale_of(decode, prefill), of_decode, decode.prior),
-    )
+    (within_class(of_prefill + prefill.prior), within_class(of_decode + decode.prior))
 }

@@ -57,6 +57,8 @@ struct Slot {
     deviation: f64,
     band: Band,
     half: f64,
+    /// How far another kind of evidence shows that nothing is wrong, 0 to 1.
+    vouched: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -98,6 +100,7 @@ impl Default for Slot {
             deviation: 0.0,
             band: Band::default(),
             half: WIDE,
+            vouched: 0.0,
         }
     }
 }
@@ -203,6 +206,12 @@ impl Signal {
         }
     }
 
+    /// Another kind of evidence (`by`) shows to that degree how fast the
+    /// endpoint is: this kind's dead band narrows the less.
+    pub(super) fn vouch(&mut self, index: usize, by: &Signal) {
+        self.slots[index].vouched = by.slots[index].belief;
+    }
+
     pub(super) fn evidence(&self, index: usize) -> &Evidence {
         &self.slots[index].evidence
     }
@@ -213,7 +222,8 @@ impl Signal {
         let slot = &mut self.slots[index];
         let weight = slot.evidence.known_at(now);
         slot.belief = belief(weight);
-        let narrowed = WIDE - (WIDE - self.narrow) * (weight / NARROW_AT).min(1.0);
+        let narrowing = (weight / NARROW_AT).min(1.0) * (1.0 - slot.vouched);
+        let narrowed = WIDE - (WIDE - self.narrow) * narrowing;
         slot.half = narrowed.max(ERRORS * slot.belief * slot.evidence.error_at(now));
     }
 

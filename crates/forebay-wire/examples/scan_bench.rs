@@ -1,8 +1,9 @@
-//! Prints what reading costs: `cargo run --release -p forebay-wire --example scan_bench`.
+//! Prints what reading costs: `cargo run --release -p forebay-wire --example scan_bench`;
+//! a name behind `--` leaves out all but the scans of that name.
 //!
 //! Bodies are chat requests with one message of prose (no escapes), of prose in
-//! lines (an escape about every 90 bytes) or of code (an escape every 40 bytes);
-//! events are those of a real chat stream.
+//! lines (an escape about every 90 bytes) or of code (an escape every 40 bytes),
+//! then conversations with and without tools; events are those of a real chat stream.
 
 use std::{hint::black_box, time::Duration};
 
@@ -63,11 +64,37 @@ fn lines(sentence: &str, size: usize, mut seed: u64, marks: bool) -> String {
     text
 }
 
+/// A conversation in messages of about 700 bytes.
+fn messages(sentence: &str, size: usize, seed: u64) -> String {
+    let turn = |nth: usize| {
+        let role = if nth.is_multiple_of(2) { "user" } else { "assistant" };
+        format!(r#"{{"role":"{role}","content":"{}"}}"#, lines(sentence, 600, seed + nth as u64, false))
+    };
+    let turns: Vec<String> = (0..size / 700).map(turn).collect();
+    format!("[{}]", turns.join(","))
+}
+
+/// Sixteen tools of about 500 bytes.
+fn tools(sentence: &str) -> String {
+    let parameters = r#"{"type":"object","properties":{"gate":{"type":"string","description":"Its name."},"level":{"type":"number","minimum":0}},"required":["gate","level"]}"#;
+    let tool = |nth: usize| {
+        format!(
+            r#"{{"type":"function","function":{{"name":"set_{nth}","description":"{}","parameters":{parameters}}}}}"#,
+            sentence.repeat(3)
+        )
+    };
+    let tools: Vec<String> = (0..16).map(tool).collect();
+    format!("[{}]", tools.join(","))
+}
+
 /// Writes a text of about so many bytes, from a seed.
 type Writer = dyn Fn(usize, u64) -> String;
 
 /// Scans bodies in turn, so that no branch predictor can know one by heart.
 fn scan(name: &str, bodies: &[Vec<u8>]) {
+    if std::env::args().nth(1).is_some_and(|only| only != name) {
+        return;
+    }
     let mut turn = bodies.iter().cycle();
     let ns = measure(|| {
         if let Some(body) = turn.next() {
@@ -95,13 +122,39 @@ fn main() {
         ("han", &|size, _| han.repeat(size / han.len())),
     ];
     for (name, text) in texts {
-        for size in [1 << 10, 32 << 10, 256 << 10] {
+        for size in [1 << 10, 4 << 10, 32 << 10, 256 << 10] {
             let bodies: Vec<Vec<u8>> = (0..16).map(|seed| body(&text(size, seed))).collect();
             scan(name, &bodies);
         }
     }
+    for size in [4 << 10, 32 << 10, 256 << 10] {
+        let many = |keys: fn(&str, &str) -> String| -> Vec<Vec<u8>> {
+            (0..16).map(|seed| keys(&messages(sentence, size, seed), &tools(sentence)).into_bytes()).collect()
+        };
+        scan("messages", &many(|messages, _| format!(r#"{{"messages":{messages},"model":"tide-7b"}}"#)));
+        scan(
+            "tools and messages",
+            &many(|messages, tools| {
+                format!(r#"{{"model":"tide-7b","tools":{tools},"messages":{messages}}}"#)
+            }),
+        );
+        scan(
+            "messages and tools",
+            &many(|messages, tools| {
+                format!(r#"{{"messages":{messages},"model":"tide-7b","tools":{tools}}}"#)
+            }),
+        );
+    }
+    let picture = format!(
+        r#"{{"model":"tide-7b","messages":[{{"role":"user","content":[{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{}"}}}}]}}]}}"#,
+        "iVBORw0K".repeat(32 << 10)
+    );
+    scan("picture", &[picture.into_bytes()]);
     let names = br#"{"model":"tide-7b","stream":true,"temperature":0.7,"top_p":1,"user":"u-17","stop":["\n"],"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello!"},{"role":"user","content":"How deep is the forebay?"}]}"#;
     scan("short strings", &[names.to_vec()]);
+    if std::env::args().len() > 1 {
+        return;
+    }
     let ids: Vec<String> = (0..32_000).map(|i| (i * 7919 % 128_000).to_string()).collect();
     let body = format!(r#"{{"model":"m","prompt":[{}]}}"#, ids.join(",")).into_bytes();
     report(

@@ -121,3 +121,7 @@ mod cases_tests;
 mod multipart_tests;
 #[cfg(test)]
 mod properties_tests;
+#[cfg(test)]
+mod render_properties_tests;
+#[cfg(test)]
+mod render_tests;

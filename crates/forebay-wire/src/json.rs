@@ -12,7 +12,7 @@ mod string;
 mod unescape;
 
 pub(crate) use escape::push_string;
-pub(crate) use number::{count_u32, lenient_u64};
+pub(crate) use number::{count_at, count_u32, lenient_u64};
 pub(crate) use pull::{Event, Pull};
 pub(crate) use string::Str;
 pub(crate) use unescape::{ROOM, unescape_some};

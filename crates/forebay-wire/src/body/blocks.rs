@@ -7,6 +7,9 @@ use crate::json::{ROOM, Str, unescape_some};
 /// Bytes of rendered prompt in one block of the text prefix index.
 pub const BLOCK_BYTES: usize = 256;
 
+/// A mark, and what is decoded at once.
+const SPARE: usize = 1 + ROOM;
+
 /// Takes a text in pieces; what comes out depends on the text alone.
 ///
 /// A block that lies in one piece is hashed where it lies. Others are put
@@ -15,7 +18,7 @@ pub const BLOCK_BYTES: usize = 256;
 pub(super) struct Blocks {
     hashes: Vec<u64>,
     /// The block that is not full yet, and room for writing beyond its end.
-    open: [u8; BLOCK_BYTES + ROOM],
+    open: [u8; BLOCK_BYTES + SPARE],
     len: usize,
 }
 
@@ -23,7 +26,7 @@ impl Blocks {
     /// No text yet; `expected` bytes of it may come.
     pub(super) fn new(expected: usize) -> Blocks {
         let hashes = Vec::with_capacity((expected / BLOCK_BYTES).min(1024));
-        Blocks { hashes, open: [0; BLOCK_BYTES + ROOM], len: 0 }
+        Blocks { hashes, open: [0; BLOCK_BYTES + SPARE], len: 0 }
     }
 
     /// Bytes taken so far.
@@ -32,7 +35,9 @@ impl Blocks {
     }
 
     /// The hashes of all full blocks.
-    pub(super) fn into_hashes(self) -> Vec<u64> {
+    pub(super) fn into_hashes(mut self) -> Vec<u64> {
+        // A body of pictures has far less text than its size lets expect.
+        self.hashes.shrink_to(2 * self.hashes.len());
         self.hashes
     }
 
@@ -72,8 +77,27 @@ impl Blocks {
         self.len = rest.len();
     }
 
-    /// The decoded text of a string in `buf`.
+    /// `mark`, and the decoded text of a string in `buf`.
     #[inline]
+    pub(super) fn push_marked(&mut self, mark: u8, buf: &[u8], text: Str) {
+        // Most strings are short, and a copy of known length is fastest.
+        let near = buf.get(text.start..).and_then(|near| near.first_chunk::<ROOM>());
+        let room = self.open[self.len..].first_chunk_mut::<SPARE>();
+        match (near, room, text.raw(buf).len()) {
+            (Some(near), Some(room), len @ 0..=ROOM) if text.is_plain() => {
+                room[0] = mark;
+                room[1..].copy_from_slice(near);
+                self.len += 1 + len;
+                self.flush();
+            }
+            _ => {
+                self.push_byte(mark);
+                self.push_text(buf, text);
+            }
+        }
+    }
+
+    /// The decoded text of a string in `buf`.
     pub(super) fn push_text(&mut self, buf: &[u8], text: Str) {
         let mut rest = text.raw(buf);
         if text.is_plain() {
@@ -96,7 +120,7 @@ impl Blocks {
         let (block, beyond) = self.open.split_at_mut(BLOCK_BYTES);
         if self.len >= BLOCK_BYTES {
             self.hashes.push(xxh3_64(block));
-            block[..ROOM].copy_from_slice(beyond);
+            block[..SPARE].copy_from_slice(beyond);
             self.len -= BLOCK_BYTES;
         }
     }

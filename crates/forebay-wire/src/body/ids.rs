@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use super::{
     prompt::{Kind, Walk},
-    values::Free,
+    values::Shape,
 };
-use crate::json::{Event, JsonError, Pull, Str, count_u32};
+use crate::json::{Event, JsonError, Pull, Str, count_at};
 
 /// What an array of prompts turned out to be.
 #[derive(Default)]
@@ -43,7 +43,7 @@ impl Walk<'_, '_> {
             }
             Event::ArrayStart => self.pull.pos() - 1,
             Event::ObjectStart => {
-                self.value(first, Free::Arguments)?;
+                self.value(first, Shape::Message)?;
                 return Ok(Kind::Other);
             }
             _ => return Ok(Kind::Other),
@@ -51,16 +51,13 @@ impl Walk<'_, '_> {
         let on = self.render.on;
         let mut first = First::Awaited;
         loop {
-            let event = self.pull.next()?;
+            let ids = self.sizes.ids;
+            let event = self.ids()?;
+            if first == First::Awaited && self.sizes.ids > ids {
+                first = First::Ids;
+            }
             match event {
                 Event::ArrayEnd => break,
-                Event::Number(at) => {
-                    if first == First::Awaited {
-                        first = First::Ids;
-                    }
-                    self.id(at);
-                    continue;
-                }
                 Event::String(_) | Event::ArrayStart | Event::ObjectStart => {}
                 _ => continue,
             }
@@ -75,7 +72,7 @@ impl Walk<'_, '_> {
                         found.ids = ids;
                     }
                 }
-                event => self.value(event, Free::Arguments)?,
+                event => self.value(event, Shape::Message)?,
             }
             if first == First::Awaited {
                 first = First::Over;
@@ -90,56 +87,61 @@ impl Walk<'_, '_> {
     }
 
     fn prompt(&mut self, text: Str) {
-        self.render.text(self.buf, text);
+        self.render.bare_text(self.buf, text);
         self.head.push_text(self.buf, text);
         self.sizes.bytes += text.decoded_len();
     }
 
     /// One prompt of an array of prompts, given as an array; where it lies, when
-    /// it has token ids.
+    /// it begins with a token id.
     fn prompt_of_ids(&mut self) -> Result<Option<Range<usize>>, JsonError> {
         let (start, outside) = (self.pull.pos() - 1, self.pull.depth() - 1);
-        let ids = self.sizes.ids;
+        let before = self.sizes.ids;
+        let mut event = self.ids()?;
+        let begins = self.sizes.ids > before;
         while self.pull.depth() > outside {
-            match self.pull.next()? {
-                Event::Number(at) => self.id(at),
-                Event::String(text) => {
-                    self.render.text(self.buf, text);
-                    self.sizes.bytes += text.decoded_len();
-                }
-                _ => {}
+            if let Event::String(text) = event {
+                self.render.bare_text(self.buf, text);
+                self.sizes.bytes += text.decoded_len();
             }
+            event = self.ids()?;
         }
-        Ok((self.sizes.ids > ids).then(|| start..self.pull.pos()))
+        Ok(begins.then(|| start..self.pull.pos()))
     }
 
-    fn id(&mut self, at: Range<usize>) {
-        let id = id_of(&self.buf[at]);
-        self.head.push_id(id);
-        self.render.id(id);
-        self.sizes.ids += 1;
+    /// All token ids up to the next event that is none.
+    fn ids(&mut self) -> Result<Event, JsonError> {
+        loop {
+            let event = self.pull.next()?;
+            let Event::Number(at) = event else { return Ok(event) };
+            let id = id_of(self.buf, at);
+            self.head.push_id(id);
+            self.render.id(id);
+            self.sizes.ids += 1;
+        }
     }
 }
 
 /// What is no token id is the engine's to refuse; here it is one that no model has.
-fn id_of(number: &[u8]) -> u32 {
-    count_u32(number).unwrap_or(u32::MAX)
+fn id_of(buf: &[u8], at: Range<usize>) -> u32 {
+    count_at(buf, at).unwrap_or(u32::MAX)
 }
 
 /// The token ids of the array at `span` of a body, as
 /// [`Scan::token_ids_span`](super::Scan::token_ids_span) gives it. None when
-/// that is no array of whole numbers from 0 to `u32::MAX`.
+/// that is no array of non-negative whole numbers; those beyond `u32::MAX` are
+/// clamped, as no model has such.
 pub fn token_ids(body: &[u8], span: Range<usize>) -> Option<Vec<u32>> {
     let array = body.get(span)?;
     let mut pull = Pull::new(array);
     if pull.next().ok()? != Event::ArrayStart {
         return None;
     }
-    // An id and its comma are two bytes at the least.
+    // Most ids and their commas are five bytes or more.
     let mut ids = Vec::with_capacity(array.len() / 5);
     loop {
         match pull.next().ok()? {
-            Event::Number(at) => ids.push(count_u32(&array[at])?),
+            Event::Number(at) => ids.push(count_at(array, at)?),
             Event::ArrayEnd => break,
             _ => return None,
         }

@@ -12,7 +12,7 @@ use super::{
     order::Order,
     prompt::{Kind, Sizes, Walk},
     render::Render,
-    values::Free,
+    values::Shape,
 };
 use crate::json::{Event, Pull, Str, count_u32};
 
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
                 let on = std::mem::take(&mut self.render.on);
                 let mut walk = self.walker(field);
                 let first = walk.pull.next()?;
-                walk.value(first, Free::Arguments)?;
+                walk.value(first, Shape::Message)?;
                 self.render.on = on;
             }
         }

@@ -4,7 +4,7 @@
 //! Nothing inside is ever refused for its shape: what a message may look like
 //! is the engine's to judge.
 
-use super::{head::Head, render::Render, values::Free};
+use super::{head::Head, render::Render, values::Shape};
 use crate::json::{Event, JsonError, Pull, Str};
 
 /// What was met while walking.
@@ -50,7 +50,7 @@ impl Walk<'_, '_> {
             Event::Null => return Ok(Kind::Null),
             Event::String(text) => {
                 self.head.next_unit();
-                self.render.begin("user");
+                self.render.message("user");
                 self.text(text, Level::Message);
                 return Ok(Kind::String);
             }
@@ -68,7 +68,7 @@ impl Walk<'_, '_> {
                 Event::ArrayEnd => return Ok(Kind::Array),
                 Event::ObjectStart => self.message()?,
                 Event::String(text) => {
-                    self.render.begin("");
+                    self.render.message("");
                     self.text(text, Level::Message);
                 }
                 Event::ArrayStart => self.pull.skip_to_depth(outside + 1)?,
@@ -79,7 +79,6 @@ impl Walk<'_, '_> {
 
     /// The keys of one message. Its role is rendered first, wherever it stands.
     fn message(&mut self) -> Result<(), JsonError> {
-        self.render.message();
         let mut begun = false;
         while let Event::Key(key) = self.pull.next()? {
             if key.is(self.buf, b"role") {
@@ -89,7 +88,8 @@ impl Walk<'_, '_> {
                     self.role_ahead()?;
                 }
                 if key.is(self.buf, b"content") {
-                    self.content(Level::Message)?;
+                    let first = self.pull.next()?;
+                    self.content(first, Level::Message)?;
                 } else {
                     self.field(key)?;
                 }
@@ -97,18 +97,21 @@ impl Walk<'_, '_> {
             begun = true;
         }
         if !begun {
-            self.render.role_end();
+            self.render.message("");
         }
         Ok(())
     }
 
     fn role(&mut self) -> Result<(), JsonError> {
         match self.pull.next()? {
-            Event::String(role) => self.render.text(self.buf, role),
+            Event::String(role) => {
+                self.render.message_of(self.buf, role);
+                return Ok(());
+            }
             Event::ObjectStart | Event::ArrayStart => self.pull.skip_to_depth(self.pull.depth() - 1)?,
             _ => {}
         }
-        self.render.role_end();
+        self.render.message("");
         Ok(())
     }
 
@@ -123,13 +126,13 @@ impl Walk<'_, '_> {
             if !key.is(self.buf, b"role") {
                 ahead.skip_value()?;
             } else if let Event::String(role) = ahead.next()? {
-                self.render.text(self.buf, role);
-                break;
+                self.render.message_of(self.buf, role);
+                return Ok(());
             } else {
                 break;
             }
         }
-        self.render.role_end();
+        self.render.message("");
         Ok(())
     }
 
@@ -139,23 +142,18 @@ impl Walk<'_, '_> {
         match self.pull.next()? {
             Event::String(text) if text.is_empty() => Ok(()),
             first @ (Event::String(_) | Event::ObjectStart | Event::ArrayStart) => {
-                self.render.begin("system");
-                self.content_from(first, Level::Message)
+                self.render.message("system");
+                self.content(first, Level::Message)
             }
             _ => Ok(()),
         }
     }
 
-    fn content(&mut self, level: Level) -> Result<(), JsonError> {
-        let first = self.pull.next()?;
-        self.content_from(first, level)
-    }
-
-    /// A string or an array of parts.
-    fn content_from(&mut self, first: Event, level: Level) -> Result<(), JsonError> {
+    /// What was begun by `first`: a string or an array of parts.
+    fn content(&mut self, first: Event, level: Level) -> Result<(), JsonError> {
         match first {
             Event::String(text) => self.text(text, level),
-            Event::ObjectStart => self.value(first, Free::Arguments)?,
+            Event::ObjectStart => self.value(first, Shape::Message)?,
             Event::ArrayStart => self.parts(level)?,
             _ => {}
         }
@@ -163,18 +161,12 @@ impl Walk<'_, '_> {
     }
 
     fn parts(&mut self, level: Level) -> Result<(), JsonError> {
-        let mut begun = false;
         loop {
-            let first = self.pull.next()?;
-            if begun && matches!(first, Event::ObjectStart | Event::ArrayStart | Event::String(_)) {
-                self.render.next_part();
-            }
-            begun = true;
-            match first {
+            match self.pull.next()? {
                 Event::ArrayEnd => return Ok(()),
                 Event::ObjectStart => self.part(level)?,
                 Event::String(text) => self.text(text, level),
-                Event::ArrayStart => self.value(first, Free::Arguments)?,
+                first @ Event::ArrayStart => self.value(first, Shape::Message)?,
                 _ => {}
             }
         }
@@ -186,12 +178,15 @@ impl Walk<'_, '_> {
             if key.is(self.buf, b"text") {
                 match self.pull.next()? {
                     Event::String(text) => self.text(text, level),
-                    first @ (Event::ObjectStart | Event::ArrayStart) => self.value(first, Free::Arguments)?,
+                    first @ (Event::ObjectStart | Event::ArrayStart) => self.value(first, Shape::Message)?,
                     _ => {}
                 }
             } else if level == Level::Message && key.is(self.buf, b"content") {
-                self.render.key(self.buf, key);
-                self.content(Level::Part)?;
+                let first = self.pull.next()?;
+                if first != Event::Null {
+                    self.render.key(self.buf, key);
+                    self.content(first, Level::Part)?;
+                }
             } else {
                 self.field(key)?;
             }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::*;
 
-const APIS: [Api; 13] = [
+pub(super) const APIS: [Api; 13] = [
     Api::Chat,
     Api::Completions,
     Api::Responses,
@@ -21,11 +21,11 @@ const APIS: [Api; 13] = [
     Api::Other,
 ];
 
-fn text() -> impl Strategy<Value = String> {
+pub(super) fn text() -> impl Strategy<Value = String> {
     prop_oneof![any::<String>(), "[a-z\"\\\\\n é潮🦀]{0,60}", Just("x".repeat(700))]
 }
 
-fn value() -> impl Strategy<Value = Value> {
+pub(super) fn value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(|v| json!(v)),
@@ -59,7 +59,7 @@ fn key() -> impl Strategy<Value = String> {
     ]
 }
 
-fn message() -> impl Strategy<Value = Value> {
+pub(super) fn message() -> impl Strategy<Value = Value> {
     let part = prop_oneof![text().prop_map(|t| json!({"type": "text", "text": t})), value()];
     let content = prop_oneof![
         text().prop_map(Value::String),
@@ -70,7 +70,7 @@ fn message() -> impl Strategy<Value = Value> {
 }
 
 /// A request that may be good or bad in its fields, and is JSON.
-fn request() -> impl Strategy<Value = Map<String, Value>> {
+pub(super) fn request() -> impl Strategy<Value = Map<String, Value>> {
     let messages = prop::collection::vec(message(), 0..4).prop_map(Value::Array);
     let field = prop_oneof![
         4 => (Just("model".to_owned()), prop_oneof![Just(json!("tide-7b")), value()]),
@@ -84,8 +84,13 @@ fn request() -> impl Strategy<Value = Map<String, Value>> {
     prop::collection::vec(field, 1..7).prop_map(|fields| fields.into_iter().collect())
 }
 
-/// Writes `value` with every string escaped and spaces everywhere, keys in reverse.
-fn respell(value: &Value, out: &mut String) {
+/// Writes `value` with every string escaped and spaces everywhere; top-level keys
+/// in reverse, with `deep` those inside as well.
+pub(super) fn respell(value: &Value, deep: bool, out: &mut String) {
+    write(value, true, deep, out);
+}
+
+fn write(value: &Value, reverse: bool, deep: bool, out: &mut String) {
     let string = |s: &str, out: &mut String| {
         out.push('"');
         for unit in s.encode_utf16() {
@@ -99,17 +104,21 @@ fn respell(value: &Value, out: &mut String) {
             *out += "[ ";
             for (i, item) in items.iter().enumerate() {
                 *out += if i > 0 { "\n, " } else { "" };
-                respell(item, out);
+                write(item, deep, deep, out);
             }
             *out += " ]";
         }
         Value::Object(fields) => {
             *out += "{\t";
-            for (i, (key, item)) in fields.iter().rev().enumerate() {
+            let mut fields: Vec<_> = fields.iter().collect();
+            if reverse {
+                fields.reverse();
+            }
+            for (i, (key, item)) in fields.into_iter().enumerate() {
                 *out += if i > 0 { "\r, " } else { "" };
                 string(key, out);
                 *out += " : ";
-                respell(item, out);
+                write(item, deep, deep, out);
             }
             *out += " }";
         }
@@ -142,7 +151,7 @@ proptest! {
     fn spelling_does_not_matter(request in request(), api in prop::sample::select(APIS.to_vec())) {
         let value = Value::Object(request);
         let mut spelled = String::new();
-        respell(&value, &mut spelled);
+        respell(&value, true, &mut spelled);
         let (plain, other) = (parse_scan(api, &value.to_string()), parse_scan(api, &spelled));
         match (plain, other) {
             (Ok(a), Ok(b)) => {

@@ -1,16 +1,15 @@
 //! The prompt as one text: what a chat template would make of it, less the
 //! words that are the template's own.
 //!
-//! Between the texts stand bytes that no UTF-8 text contains, so that two
-//! prompts of different shape never give the same bytes. The whole grammar:
+//! Before every text stands a byte that no UTF-8 text contains and that says what
+//! it is, so that prompts of different shape never give the same bytes. The whole
+//! grammar:
 //!
 //! ```text
 //! prompt  = *(TOOL json) *message / text / *(id, 4 bytes, little endian)
-//! message = MESSAGE role ROLE_END content *field
-//! content = text / [part *(PART part)]
-//! part    = text / *field
-//! field   = KEY key KEY_END (content / json)
-//! media   = MEDIA digest, 8 bytes
+//! message = MESSAGE role content
+//! content = *(TEXT text / MEDIA digest, 8 bytes / KEY key (content / json))
+//! json    = STRING text / WORD text / ARRAY *json CLOSE / OBJECT *(KEY key json) CLOSE
 //! ```
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
@@ -18,21 +17,16 @@ use xxhash_rust::xxh3::{Xxh3, xxh3_64_with_seed};
 use super::blocks::Blocks;
 use crate::json::Str;
 
-/// Begins a message or another section.
 const MESSAGE: u8 = 0xff;
-const ROLE_END: u8 = 0xfe;
-/// Between the parts of one content.
-const PART: u8 = 0xfd;
-/// Begins the definition of a tool.
-const TOOL: u8 = 0xfc;
-const KEY: u8 = 0xfb;
-const KEY_END: u8 = 0xfa;
-/// Ends a string or another scalar outside of content.
-const END: u8 = 0xf9;
-const OBJECT: u8 = 0xf8;
-const ARRAY: u8 = 0xf7;
-const CLOSE: u8 = 0xf6;
-const MEDIA: u8 = 0xf5;
+const TEXT: u8 = 0xfe;
+const MEDIA: u8 = 0xfd;
+const KEY: u8 = 0xfc;
+const STRING: u8 = 0xfb;
+const WORD: u8 = 0xfa;
+const OBJECT: u8 = 0xf9;
+const ARRAY: u8 = 0xf8;
+const CLOSE: u8 = 0xf7;
+const TOOL: u8 = 0xf6;
 
 /// What the walk over a prompt writes to.
 pub(super) struct Render {
@@ -67,25 +61,35 @@ impl Render {
         }
     }
 
-    /// Begins a message; its role follows.
-    pub(super) fn message(&mut self) {
+    /// Begins a message whose role is our own.
+    pub(super) fn message(&mut self, role: &str) {
         self.mark(MESSAGE);
-    }
-
-    /// Ends the role; the content follows.
-    pub(super) fn role_end(&mut self) {
-        self.mark(ROLE_END);
-    }
-
-    /// A whole role of our own.
-    pub(super) fn begin(&mut self, role: &str) {
-        self.message();
         self.raw(role.as_bytes());
-        self.role_end();
     }
 
-    pub(super) fn next_part(&mut self) {
-        self.mark(PART);
+    pub(super) fn message_of(&mut self, buf: &[u8], role: Str) {
+        self.marked(MESSAGE, buf, role);
+    }
+
+    /// Text of a content; none when it is empty, as if it were absent.
+    pub(super) fn text(&mut self, buf: &[u8], text: Str) {
+        if !text.is_empty() {
+            self.marked(TEXT, buf, text);
+        }
+    }
+
+    /// A prompt that is nothing but text.
+    pub(super) fn bare_text(&mut self, buf: &[u8], text: Str) {
+        if self.on {
+            self.blocks.push_text(buf, text);
+        }
+    }
+
+    #[inline]
+    fn marked(&mut self, mark: u8, buf: &[u8], text: Str) {
+        if self.on {
+            self.blocks.push_marked(mark, buf, text);
+        }
     }
 
     pub(super) fn tool(&mut self) {
@@ -93,9 +97,17 @@ impl Render {
     }
 
     pub(super) fn key(&mut self, buf: &[u8], key: Str) {
-        self.mark(KEY);
-        self.text(buf, key);
-        self.mark(KEY_END);
+        self.marked(KEY, buf, key);
+    }
+
+    pub(super) fn string(&mut self, buf: &[u8], text: Str) {
+        self.marked(STRING, buf, text);
+    }
+
+    /// A number, a boolean or a null.
+    pub(super) fn word(&mut self, word: &[u8]) {
+        self.mark(WORD);
+        self.raw(word);
     }
 
     pub(super) fn open(&mut self, object: bool) {
@@ -106,31 +118,11 @@ impl Render {
         self.mark(CLOSE);
     }
 
-    /// Text as a content has it.
-    #[inline]
-    pub(super) fn text(&mut self, buf: &[u8], text: Str) {
-        if self.on {
-            self.blocks.push_text(buf, text);
-        }
-    }
-
     /// Bytes that come from no JSON string.
     pub(super) fn raw(&mut self, text: &[u8]) {
         if self.on {
             self.blocks.push(text);
         }
-    }
-
-    /// A string outside of content.
-    pub(super) fn string(&mut self, buf: &[u8], text: Str) {
-        self.text(buf, text);
-        self.mark(END);
-    }
-
-    /// A number, a boolean or a null.
-    pub(super) fn word(&mut self, word: &[u8]) {
-        self.raw(word);
-        self.mark(END);
     }
 
     #[inline]

@@ -6,34 +6,46 @@ use crate::json::{Event, JsonError, Str};
 
 /// What becomes of a field inside a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Treat {
+enum Treat {
     /// Templates do not render it.
     Skip,
     /// Not text: its digest stands for it.
     Media,
+    /// What a model calls a tool with.
+    Arguments,
+    /// Everything else.
     Render,
 }
 
 impl Treat {
-    pub(super) fn of(buf: &[u8], key: Str) -> Treat {
+    fn of(buf: &[u8], key: Str) -> Treat {
         match key.short(buf, &mut [0; 32]).unwrap_or_default() {
             b"type" | b"role" | b"id" | b"tool_call_id" | b"tool_use_id" | b"call_id" | b"status"
             | b"encrypted_content" | b"signature" | b"cache_control" | b"detail" => Treat::Skip,
             b"url" | b"image_url" | b"video_url" | b"audio_url" | b"input_audio" | b"image" | b"audio"
             | b"video" | b"source" | b"data" | b"file_data" | b"file" | b"b64_json" | b"image_embeds"
             | b"audio_embeds" => Treat::Media,
+            b"arguments" | b"input" => Treat::Arguments,
             _ => Treat::Render,
         }
     }
+
+    /// The shape of a value that is rendered.
+    fn shape(self) -> Shape {
+        if self == Treat::Arguments { Shape::Arguments } else { Shape::Message }
+    }
 }
 
-/// Where everything is rendered, whatever its keys.
+/// What a value is, and so what its keys mean.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Free {
-    /// In what a tool is called with.
+pub(super) enum Shape {
+    /// Part of a message: see [`Treat`].
+    Message,
+    /// What a model calls a tool with: all of it is rendered, and what would
+    /// count in a message is counted.
     Arguments,
-    /// Everywhere.
-    All,
+    /// The definition of a tool: all of it is rendered, nothing counted.
+    Tool,
 }
 
 impl Walk<'_, '_> {
@@ -42,31 +54,26 @@ impl Walk<'_, '_> {
         match Treat::of(self.buf, key) {
             Treat::Skip => self.pull.skip_value(),
             Treat::Media => self.media(),
-            Treat::Render => match self.pull.next()? {
+            treat => match self.pull.next()? {
                 Event::Null => Ok(()),
                 event => {
                     self.render.key(self.buf, key);
-                    let free = if self.holds_arguments(key) { Free::All } else { Free::Arguments };
-                    self.value(event, free)
+                    self.value(event, treat.shape())
                 }
             },
         }
     }
 
-    fn holds_arguments(&self, key: Str) -> bool {
-        key.is(self.buf, b"arguments") || key.is(self.buf, b"input")
-    }
-
-    /// The value whose first event was `first`. Counts its strings.
-    pub(super) fn value(&mut self, first: Event, free: Free) -> Result<(), JsonError> {
+    /// The value whose first event was `first`.
+    pub(super) fn value(&mut self, first: Event, shape: Shape) -> Result<(), JsonError> {
         let outside = self.outside(&first);
         let mut event = first;
         // The key of the next value, when that value may yet turn out absent.
         let mut pending = None;
         // As long as more containers than this are open, all is rendered, or
         // nothing is counted.
-        let mut all_above = (free == Free::All).then_some(outside);
-        let mut quiet_above = None;
+        let mut all_above = (shape != Shape::Message).then_some(outside);
+        let mut quiet_above = (shape == Shape::Tool).then_some(0);
         loop {
             match event {
                 Event::Key(key) if all_above.is_some() => {
@@ -74,7 +81,9 @@ impl Walk<'_, '_> {
                         self.pull.skip_value()?;
                     } else {
                         self.render.key(self.buf, key);
-                        if quiet_above.is_none() && Treat::of(self.buf, key) != Treat::Render {
+                        if quiet_above.is_none()
+                            && matches!(Treat::of(self.buf, key), Treat::Skip | Treat::Media)
+                        {
                             quiet_above = Some(self.pull.depth());
                         }
                     }
@@ -84,13 +93,13 @@ impl Walk<'_, '_> {
                 Event::Key(key) => match Treat::of(self.buf, key) {
                     Treat::Skip => self.pull.skip_value()?,
                     Treat::Media => self.media()?,
-                    Treat::Render => pending = Some(key),
+                    treat => pending = Some((key, treat)),
                 },
                 Event::Null if pending.take().is_some() => {}
                 other => {
-                    if let Some(key) = pending.take() {
+                    if let Some((key, treat)) = pending.take() {
                         self.render.key(self.buf, key);
-                        if self.holds_arguments(key) {
+                        if treat == Treat::Arguments {
                             all_above = Some(self.outside(&other));
                         }
                     }
@@ -162,7 +171,7 @@ impl Walk<'_, '_> {
     /// The definitions of tools. Templates render them as JSON, so what they
     /// cost is their length.
     pub(super) fn tools(&mut self) -> Result<(), JsonError> {
-        let (bytes, start) = (self.sizes.bytes, self.pull.pos());
+        let start = self.pull.pos();
         match if self.render.on { self.pull.next()? } else { Event::Null } {
             Event::Null if !self.render.on => self.pull.skip_value()?,
             Event::Null => {}
@@ -171,16 +180,16 @@ impl Walk<'_, '_> {
                     Event::ArrayEnd => break,
                     tool => {
                         self.render.tool();
-                        self.value(tool, Free::All)?;
+                        self.value(tool, Shape::Tool)?;
                     }
                 }
             },
             tool => {
                 self.render.tool();
-                self.value(tool, Free::All)?;
+                self.value(tool, Shape::Tool)?;
             }
         }
-        self.sizes.bytes = bytes + (self.pull.pos() - start);
+        self.sizes.bytes += self.pull.pos() - start;
         Ok(())
     }
 }

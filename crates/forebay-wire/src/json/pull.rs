@@ -9,6 +9,9 @@ use super::{JsonError, Str, number};
 pub(super) const MAX_DEPTH: usize = 512;
 
 /// What the scanner met.
+// The tag fills a word: were it a byte, the rest would be copied from the byte
+// behind it on, and the processor would wait for words that it wrote in halves.
+#[repr(u64)]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     ObjectStart,

@@ -53,7 +53,7 @@ impl Str {
     /// The decoded text, when it has no escapes or fits into `space`; else
     /// none. For names, which are short.
     pub(crate) fn short<'a>(self, buf: &'a [u8], space: &'a mut [u8; 32]) -> Option<&'a [u8]> {
-        if self.escape_cost == 0 {
+        if self.is_plain() {
             return Some(self.raw(buf));
         }
         let mut len = 0;
@@ -71,7 +71,7 @@ impl Str {
 
     /// True when the decoded text is `text`.
     pub(crate) fn is(self, buf: &[u8], text: &[u8]) -> bool {
-        if self.escape_cost == 0 {
+        if self.is_plain() {
             return self.raw(buf) == text;
         }
         let mut rest = Some(text);
@@ -84,6 +84,9 @@ impl Str {
 
     /// True when the decoded text begins with `prefix`.
     pub(crate) fn starts_with(self, buf: &[u8], prefix: &[u8]) -> bool {
+        if self.is_plain() {
+            return self.raw(buf).starts_with(prefix);
+        }
         let mut rest = prefix;
         let mut same = true;
         self.decode(buf, |run| {
@@ -100,7 +103,7 @@ impl Str {
     /// different texts stay different.
     pub(crate) fn decode(self, buf: &[u8], mut sink: impl FnMut(&[u8]) -> bool) {
         let mut rest = self.raw(buf);
-        if self.escape_cost == 0 {
+        if self.is_plain() {
             sink(rest);
             return;
         }

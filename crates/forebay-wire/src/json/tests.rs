@@ -174,12 +174,20 @@ fn counts() {
         ("9223372036854775808", Some(u32::MAX)),
         ("123456789012345678901234567890", Some(u32::MAX)),
         ("1e400", Some(u32::MAX)),
+        ("128000", Some(128_000)),
+        ("7654321", Some(7_654_321)),
+        ("12345678", Some(12_345_678)),
+        ("123456789", Some(123_456_789)),
         ("1.5", None),
         ("1e-1", None),
         ("-1", None),
         ("-1e400", None),
     ] {
         assert_eq!(count_u32(text.as_bytes()), count, "{text}");
+        for before in ["", "9", "[128000,", "é99999999"] {
+            let buf = format!("{before}{text}9");
+            assert_eq!(count_at(buf.as_bytes(), before.len()..buf.len() - 1), count, "{buf}");
+        }
     }
     assert_eq!(lenient_u64(b"12.9"), Some(12));
     assert_eq!(lenient_u64(b"-3"), None);

@@ -84,7 +84,7 @@ pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, mut stop: watc
     // Every token is a small write that must not wait for the one before.
     let _ = stream.set_nodelay(true);
     let state = Arc::new(ConnState::default());
-    let io = TokioIo::new(Socket { stream, state: Arc::clone(&state) });
+    let io = TokioIo::new(Socket { stream, state: Arc::clone(&state), shared: Arc::clone(&shared) });
     let service = service_fn(|request: http::Request<Incoming>| {
         let (shared, state) = (Arc::clone(&shared), Arc::clone(&state));
         async move {
@@ -116,11 +116,12 @@ pub(crate) async fn serve(stream: TcpStream, shared: Arc<Shared>, mut stop: watc
 struct Socket {
     stream: TcpStream,
     state: Arc<ConnState>,
+    shared: Arc<Shared>,
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if self.state.reset.load(Ordering::Relaxed) {
+        if self.state.reset.load(Ordering::Relaxed) || self.shared.severed.load(Ordering::Relaxed) {
             let _ = self.stream.set_zero_linger();
         }
     }

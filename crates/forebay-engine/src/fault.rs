@@ -1,5 +1,7 @@
 //! Faults on command.
 
+use std::time::Duration;
+
 use http::StatusCode;
 use serde_json::{Map, Value};
 
@@ -49,6 +51,20 @@ pub enum FaultKind {
     Freeze,
     /// The process is killed: the port and every connection close.
     Crash,
+    /// The process is killed, and a new one takes its address after this many
+    /// seconds of real time: nothing in its cache, counters and the numbers of
+    /// KV events from 0.
+    Restart {
+        /// From 0 to 86,400.
+        seconds: f64,
+    },
+    /// The network to it is gone for this many seconds of real time: every
+    /// connection is reset, new ones are refused, KV events reach nobody. The
+    /// engine lives on, and its cache is as it was.
+    CutOff {
+        /// From 0 to 86,400.
+        seconds: f64,
+    },
     /// The engine process behind the API server is killed: streams get an
     /// error object and `[DONE]`, other requests 500, then the port closes.
     EngineDead,
@@ -65,6 +81,24 @@ pub struct Fault {
     /// command when None. Only for faults that strike single requests.
     pub count: Option<u32>,
 }
+
+/// An order to be unreachable for a while.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Away {
+    pub(crate) time: Duration,
+    /// Whether only the network is gone.
+    pub(crate) alive: bool,
+}
+
+impl Away {
+    pub(crate) fn new(seconds: f64, alive: bool) -> Away {
+        let seconds = if seconds.is_nan() { 0.0 } else { seconds.clamp(0.0, LONGEST_AWAY) };
+        Away { time: Duration::from_secs_f64(seconds), alive }
+    }
+}
+
+/// In seconds.
+const LONGEST_AWAY: f64 = 86_400.0;
 
 /// A fault that one request has drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,7 +123,19 @@ impl Fault {
         };
         let (count, code, after) = (small("count"), small("code"), small("after").unwrap_or(1));
         let retry_after = small("retry_after");
-        let factor = fields.number("factor").unwrap_or(2.0);
+        let factor = match (fields.number("factor"), fields.number("speed")) {
+            (Some(factor), _) => factor,
+            (None, Some(speed)) if speed > 0.0 => 1.0 / speed,
+            (None, Some(_)) => {
+                fields.complain("greater_than", "speed", "Input should be greater than 0");
+                1.0
+            }
+            (None, None) => 2.0,
+        };
+        let seconds = fields.number("seconds").unwrap_or(1.0);
+        if !(0.0..=LONGEST_AWAY).contains(&seconds) {
+            fields.complain("range", "seconds", "Input should be between 0 and 86400");
+        }
         let how = fields.string("how").unwrap_or("fin");
         if !["fin", "rst"].contains(&how) {
             fields.complain("enum", "how", "Input should be fin or rst");
@@ -109,6 +155,8 @@ impl Fault {
             Some("slow") => FaultKind::Slow { factor },
             Some("freeze") => FaultKind::Freeze,
             Some("crash") => FaultKind::Crash,
+            Some("restart") => FaultKind::Restart { seconds },
+            Some("cut_off") => FaultKind::CutOff { seconds },
             Some("engine_dead") => FaultKind::EngineDead,
             Some("none") => FaultKind::None,
             other => {
@@ -145,6 +193,8 @@ impl Fault {
             FaultKind::Slow { .. }
             | FaultKind::Freeze
             | FaultKind::Crash
+            | FaultKind::Restart { .. }
+            | FaultKind::CutOff { .. }
             | FaultKind::EngineDead
             | FaultKind::None => None,
         })
@@ -172,6 +222,15 @@ mod tests {
             parse(json!({"kind": "slow", "factor": 4})).unwrap().kind,
             FaultKind::Slow { factor: 4.0 }
         );
+        assert_eq!(
+            parse(json!({"kind": "slow", "speed": 0.8})).unwrap().kind,
+            FaultKind::Slow { factor: 1.25 }
+        );
+        assert_eq!(
+            parse(json!({"kind": "cut_off", "seconds": 10})).unwrap().kind,
+            FaultKind::CutOff { seconds: 10.0 }
+        );
+        assert_eq!(parse(json!({"kind": "restart"})).unwrap().kind, FaultKind::Restart { seconds: 1.0 });
     }
 
     #[test]
@@ -183,6 +242,9 @@ mod tests {
             (json!({"kind": "status", "code": 200}), "body.code"),
             (json!({"kind": "hang", "count": -1}), "body.count"),
             (json!({"kind": "cut", "how": "softly"}), "body.how"),
+            (json!({"kind": "slow", "speed": 0}), "body.speed"),
+            (json!({"kind": "restart", "seconds": -1}), "body.seconds"),
+            (json!({"kind": "cut_off", "seconds": 1e9}), "body.seconds"),
         ] {
             let message = parse(body.clone()).unwrap_err();
             assert!(message.contains(field), "{body}: {message}");

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use forebay_sim::engine::{EngineRequest, SeqId, block_chain};
+use forebay_sim::engine::{EngineRequest, block_chain};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::answer::{Answer, FinishReason, LengthLimits, mix};
 use crate::error::ApiError;
 use crate::kv::SeqText;
-use crate::shared::{Job, SeqEvent, SeqEvents, Shared};
+use crate::shared::{SeqEvent, SeqEvents, Shared};
+use crate::state::{Job, JobId};
 use crate::tokens::cache_salt;
 
 /// What to generate.
@@ -66,7 +67,7 @@ pub(crate) struct Tokens {
 /// whatever stage they are: that is how a client that leaves is noticed.
 pub(crate) struct Generation {
     shared: Arc<Shared>,
-    ids: Vec<SeqId>,
+    ids: Vec<JobId>,
     rx: SeqEvents,
     pub(crate) choices: Vec<Choice>,
 }
@@ -182,7 +183,7 @@ impl Generation {
     /// Stops what is not finished; gives the answers that were.
     pub(crate) fn abort(&mut self) -> Vec<usize> {
         let open: Vec<usize> = (0..self.choices.len()).filter(|i| self.choices[*i].ended.is_none()).collect();
-        let ids: Vec<SeqId> = open.iter().map(|i| self.ids[*i]).collect();
+        let ids: Vec<JobId> = open.iter().map(|i| self.ids[*i]).collect();
         self.shared.cancel(&ids);
         for i in &open {
             self.choices[*i].ended = Some(FinishReason::Abort);

@@ -21,9 +21,21 @@
 //! **Faults.** With [`EngineOptions::faults`], `POST /fault` takes
 //! `{"kind": …}` and what the kind needs: `status` (`code`, `retry_after`),
 //! `hang`, `cut` (`after` events, `how`: `fin` or `rst`), `stream_error` and
-//! `abort` (`after`), `slow` (`factor`), `freeze`, `crash`, `engine_dead`,
-//! `none`; `count` bounds how many requests are hit.
+//! `abort` (`after`), `slow` (`factor`, or `speed`: 0.8), `freeze`, `crash`,
+//! `restart` and `cut_off` (`seconds`), `engine_dead`, `none`; `count` bounds how
+//! many requests are hit. `crash`, `restart` and `cut_off` may take the
+//! connection that commands them before its answer is out. With faults on,
+//! `POST /reset_prefix_cache` works too, as in vLLM's development mode.
+//!
+//! **Adapters.** All are known from the start; into memory comes one at its
+//! first use, which takes [`EngineOptions::adapter_load`], and with
+//! [`EngineOptions::max_loras`] some other may have to leave first.
+//!
+//! **KV events.** With [`EngineOptions::kv_events`] every block that becomes
+//! findable or is evicted is announced over ZeroMQ as vLLM 0.32 does, with the
+//! ids of its tokens: those of a prompt sent as ids, and of the answer.
 
+mod adapters;
 mod answer;
 mod api;
 mod body;
@@ -43,6 +55,7 @@ mod page;
 mod route;
 mod server;
 mod shared;
+mod state;
 mod tokens;
 
 pub use fault::{Fault, FaultKind};

@@ -1,6 +1,7 @@
 //! What an engine is started with.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use forebay_sim::engine::Profile;
 
@@ -20,6 +21,12 @@ pub struct EngineOptions {
     pub seed: u64,
     /// Names of LoRA adapters that are loaded at the start.
     pub adapters: Vec<String>,
+    /// Adapters that fit into memory at a time, at least 1; all when None. A
+    /// request for another waits until the one unused longest can make room.
+    pub max_loras: Option<u32>,
+    /// Engine time that it takes to load an adapter into memory, at its first
+    /// use and after it has made room.
+    pub adapter_load: Duration,
     /// Most sequences in one step, instead of the profile's.
     pub max_num_seqs: Option<u32>,
     /// KV cache capacity in tokens, instead of the profile's.
@@ -51,6 +58,8 @@ impl EngineOptions {
             time_scale: 1.0,
             seed: 0,
             adapters: Vec::new(),
+            max_loras: None,
+            adapter_load: Duration::ZERO,
             max_num_seqs: None,
             kv_tokens: None,
             max_model_len: 131_072,

@@ -1,6 +1,5 @@
 //! `GET /metrics` under vLLM's names.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use forebay_sim::engine::{EngineLoad, Profile};
@@ -13,11 +12,14 @@ pub(crate) struct Page<'a> {
     pub(crate) model: &'a str,
     pub(crate) profile: &'a Profile,
     pub(crate) load: EngineLoad,
+    /// Sequences that wait for their adapter.
+    pub(crate) deferred: u32,
     pub(crate) metrics: &'a Metrics,
-    /// Loaded adapters and their requests in flight.
-    pub(crate) adapters: &'a BTreeMap<String, u32>,
-    /// Seconds since 1970.
-    pub(crate) unix: f64,
+    /// How many adapters fit into memory, and each combination of running ones
+    /// with the date when it was last so.
+    pub(crate) adapters: Option<(usize, &'a [(String, f64)])>,
+    /// When the engine started, in seconds since 1970.
+    pub(crate) started: f64,
 }
 
 /// The label that every series of an engine has, beside the model.
@@ -32,6 +34,7 @@ impl Page<'_> {
         self.histograms(&mut out, &model);
         self.adapters(&mut out);
         self.cache_config(&mut out);
+        self.process(&mut out);
         out
     }
 
@@ -49,7 +52,7 @@ impl Page<'_> {
                 "num_requests_waiting",
                 "gauge",
                 "Number of requests waiting to be processed.",
-                f64::from(load.waiting),
+                f64::from(load.waiting + self.deferred),
             ),
             ("kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.", load.kv_usage),
             (
@@ -94,7 +97,7 @@ impl Page<'_> {
         }
         let name = "num_requests_waiting_by_reason";
         header(out, name, "gauge", "Number of waiting requests by reason.");
-        for (reason, value) in [("capacity", load.waiting), ("deferred", 0)] {
+        for (reason, value) in [("capacity", load.waiting), ("deferred", self.deferred)] {
             let _ = writeln!(out, "vllm:{name}{{{ENGINE},{model},reason=\"{reason}\"}} {value}.0");
         }
         let name = "engine_sleep_state";
@@ -155,19 +158,25 @@ impl Page<'_> {
         }
     }
 
-    /// Only with adapters. The engine reports the same names in both labels.
+    /// Only with adapters. As in the engine, both labels have the same names,
+    /// and combinations of the past stay.
     fn adapters(&self, out: &mut String) {
-        if self.adapters.is_empty() {
-            return;
-        }
+        let Some((most, told)) = self.adapters else { return };
         let name = "lora_requests_info";
         header(out, name, "gauge", "Running stats on lora requests.");
-        let busy = self.adapters.iter().filter(|(_, in_flight)| **in_flight > 0);
-        let busy = busy.map(|(name, _)| escape(name)).collect::<Vec<_>>().join(",");
-        let (most, unix) = (self.adapters.len(), format!("{:e}", self.unix).replace('e', "e+0"));
-        let labels =
-            format!("max_lora=\"{most}\",running_lora_adapters=\"{busy}\",waiting_lora_adapters=\"{busy}\"");
-        let _ = writeln!(out, "vllm:{name}{{{labels}}} {unix}");
+        for (running, unix) in told {
+            let running = escape(running);
+            let labels = format!(
+                "max_lora=\"{most}\",running_lora_adapters=\"{running}\",waiting_lora_adapters=\"{running}\""
+            );
+            let _ = writeln!(out, "vllm:{name}{{{labels}}} {}", date(*unix));
+        }
+    }
+
+    fn process(&self, out: &mut String) {
+        let name = "process_start_time_seconds";
+        let _ = writeln!(out, "# HELP {name} Start time of the process since unix epoch in seconds.");
+        let _ = writeln!(out, "# TYPE {name} gauge\n{name} {}", date(self.started));
     }
 
     fn cache_config(&self, out: &mut String) {
@@ -181,6 +190,11 @@ impl Page<'_> {
         );
         let _ = writeln!(out, "vllm:{name}{{{labels}}} 1.0");
     }
+}
+
+/// Seconds since 1970 as the original writes them.
+fn date(unix: f64) -> String {
+    format!("{unix:e}").replace('e', "e+0")
 }
 
 fn header(out: &mut String, name: &str, kind: &str, help: &str) {

@@ -32,6 +32,7 @@ pub(crate) enum Action {
     Load,
     Models,
     KvSources,
+    ResetCache,
     Metrics,
     Chat,
     Text,
@@ -73,6 +74,7 @@ fn find(path: &str, faults: bool) -> Option<(Action, &'static [Method])> {
         "/detokenize" => (Action::Detokenize, POST),
         "/v1/load_lora_adapter" => (Action::LoadAdapter, POST),
         "/v1/unload_lora_adapter" => (Action::UnloadAdapter, POST),
+        "/reset_prefix_cache" if faults => (Action::ResetCache, POST),
         "/fault" if faults => (Action::Fault, POST),
         _ => return None,
     })
@@ -117,6 +119,13 @@ async fn dispatch(
         }
         Action::Models => Some((info::models(shared), "application/json")),
         Action::KvSources => Some((info::kv_sources(shared), "application/json")),
+        Action::ResetCache => {
+            // The engine answers the same when it could not.
+            if !shared.reset_prefix_cache() {
+                tracing::warn!("the prefix cache is in use and was not reset");
+            }
+            Some((String::new(), ""))
+        }
         Action::Metrics => Some((shared.metrics_page(), "text/plain; version=1.0.0; charset=utf-8")),
         _ => None,
     };

@@ -1,25 +1,20 @@
-//! The engine behind its connections: the model, its clock, and who waits for
-//! which tokens.
+//! The engine behind its connections, and who waits for which tokens.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use forebay_core::Time;
-use forebay_sim::engine::{EngineEvent, EngineModel, EngineRequest, Profile, SeqId};
+use forebay_sim::engine::Profile;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::time::Instant;
 
-use crate::answer::FinishReason;
-use crate::clock::{EngineClock, unix_seconds};
+use crate::clock::unix_seconds;
 use crate::error::ApiError;
-use crate::fault::{Fault, FaultKind, RequestFault};
-use crate::kv::{KvBatch, KvFeed, KvSettings, SeqText};
-use crate::metrics::{Lifetime, Metrics};
+use crate::fault::{Away, Fault, FaultKind, RequestFault};
+use crate::kv::{KvMessage, KvSettings};
 use crate::options::EngineOptions;
 use crate::page::Page;
+use crate::state::{Job, JobId, State};
 
 /// Something that happened to one answer of a request.
 #[derive(Clone, Copy, Debug)]
@@ -46,15 +41,6 @@ pub(crate) enum Death {
     EngineDead,
 }
 
-/// One sequence to run: its request, and which adapter it counts for.
-pub(crate) struct Job {
-    pub(crate) request: EngineRequest,
-    pub(crate) finish: FinishReason,
-    pub(crate) adapter: Option<String>,
-    /// For KV events, if there are any.
-    pub(crate) text: Option<Arc<SeqText>>,
-}
-
 pub(crate) struct Shared {
     pub(crate) options: EngineOptions,
     pub(crate) profile: Profile,
@@ -62,37 +48,17 @@ pub(crate) struct Shared {
     pub(crate) kv: Option<KvSettings>,
     /// Most tokens of prompt and answer together.
     pub(crate) max_model_len: u32,
+    /// Where KV events go.
+    kv_out: Option<UnboundedSender<KvMessage>>,
     state: Mutex<State>,
     numbers: AtomicU64,
+    jobs: AtomicU64,
+    /// Connections that close now do so with a reset.
+    pub(crate) severed: AtomicBool,
     /// Wakes the driver when there is something new to do.
     wake: Notify,
     /// Wakes the server when the engine dies.
     pub(crate) died: Notify,
-}
-
-struct State {
-    model: EngineModel,
-    clock: EngineClock,
-    sinks: BTreeMap<SeqId, Sink>,
-    events: Vec<EngineEvent>,
-    metrics: Metrics,
-    kv: Option<KvFeed>,
-    adapters: BTreeMap<String, u32>,
-    /// The numbers of all adapters there ever were, from 1.
-    adapter_numbers: BTreeMap<String, u32>,
-    fault: Fault,
-    death: Option<Death>,
-    draining: bool,
-    requests: u64,
-    in_flight: u32,
-}
-
-struct Sink {
-    tx: UnboundedSender<(u32, SeqEvent)>,
-    choice: u32,
-    life: Lifetime,
-    finish: FinishReason,
-    adapter: Option<String>,
 }
 
 /// A request being answered.
@@ -114,45 +80,40 @@ pub struct EngineStats {
     pub requests: u64,
     /// Requests now being answered, waiting ones included.
     pub in_flight: u32,
+    /// Sequences that wait for their adapter to be loaded.
+    pub deferred: u32,
     /// The model's own gauges and totals.
     pub load: forebay_sim::engine::EngineLoad,
 }
 
 impl Shared {
     /// With `kv`, block changes go out as events.
-    pub(crate) fn new(options: EngineOptions, kv: Option<(KvSettings, UnboundedSender<KvBatch>)>) -> Shared {
+    pub(crate) fn new(
+        options: EngineOptions,
+        kv: Option<(KvSettings, UnboundedSender<KvMessage>)>,
+    ) -> Shared {
         let profile = options.effective_profile();
-        let (kv, feed) = kv.map(|(settings, out)| (settings, KvFeed::new(out))).unzip();
         let capacity = profile.blocks().saturating_mul(profile.block_size);
-        let mut model = EngineModel::new(profile);
-        if feed.is_some() {
-            model.log_block_changes();
-        }
-        let state = State {
-            model,
-            clock: EngineClock::new(options.time_scale),
-            sinks: BTreeMap::new(),
-            events: Vec::new(),
-            metrics: Metrics::new(),
-            kv: feed,
-            adapters: options.adapters.iter().map(|name| (name.clone(), 0)).collect(),
-            adapter_numbers: options.adapters.iter().cloned().zip(1..).collect(),
-            fault: Fault { kind: FaultKind::None, count: None },
-            death: None,
-            draining: false,
-            requests: 0,
-            in_flight: 0,
-        };
+        let (kv, kv_out) = kv.unzip();
         Shared {
             max_model_len: options.max_model_len.min(capacity),
+            state: Mutex::new(State::new(&options, profile, kv_out.clone())),
             profile,
             kv,
+            kv_out,
             options,
-            state: Mutex::new(state),
             numbers: AtomicU64::new(0),
+            jobs: AtomicU64::new(0),
+            severed: AtomicBool::new(false),
             wake: Notify::new(),
             died: Notify::new(),
         }
+    }
+
+    /// Starts again as a new process would, with nothing in its cache.
+    pub(crate) fn start_again(&self) {
+        *self.state.lock() = State::new(&self.options, self.profile, self.kv_out.clone());
+        self.wake.notify_one();
     }
 
     /// A number that no other request of this engine has.
@@ -192,44 +153,23 @@ impl Shared {
 
     /// Puts the sequences of one request into the queue. Events come with the
     /// index of the job.
-    pub(crate) fn submit(&self, jobs: Vec<Job>) -> Result<(Vec<SeqId>, SeqEvents), ApiError> {
+    pub(crate) fn submit(&self, jobs: Vec<Job>) -> Result<(Vec<JobId>, SeqEvents), ApiError> {
         let mut state = self.state.lock();
-        let state = &mut *state;
         if state.death.is_some() || state.draining {
             return Err(ApiError::engine_dead());
         }
-        let waiting = state.model.load().waiting;
+        let waiting = state.model.load().waiting + state.deferred();
         if self.options.max_queued.is_some_and(|most| waiting >= most) {
             state.metrics.rejected += 1;
             return Err(ApiError::busy());
         }
-        let now = state.clock.now();
         let (tx, rx) = unbounded_channel();
         let mut ids = Vec::with_capacity(jobs.len());
-        for (choice, job) in jobs.into_iter().enumerate() {
-            let prompt_tokens = job.request.prompt_tokens;
-            let id = match state.model.enqueue(now, job.request) {
-                Ok(id) => id,
-                Err(error) => {
-                    state.cancel(&ids);
-                    return Err(ApiError::bad_request(error.to_string(), None));
-                }
-            };
-            if let Some(in_flight) = job.adapter.as_ref().and_then(|name| state.adapters.get_mut(name)) {
-                *in_flight += 1;
-            }
-            let life =
-                Lifetime { arrival: now, started: now, first: now, last: now, prompt_tokens, tokens: 0 };
-            let sink = Sink {
-                tx: tx.clone(),
-                choice: choice as u32,
-                life,
-                finish: job.finish,
-                adapter: job.adapter,
-            };
-            state.sinks.insert(id, sink);
-            if let (Some(kv), Some(text)) = (&mut state.kv, job.text) {
-                kv.begin(id, text);
+        for (choice, job) in (0..).zip(jobs) {
+            let id = self.jobs.fetch_add(1, Ordering::Relaxed);
+            if let Err(error) = state.take(id, job, (tx.clone(), choice)) {
+                state.cancel(&ids);
+                return Err(ApiError::bad_request(error.to_string(), None));
             }
             ids.push(id);
         }
@@ -238,7 +178,7 @@ impl Shared {
     }
 
     /// Stops generating what is not finished of these.
-    pub(crate) fn cancel(&self, ids: &[SeqId]) {
+    pub(crate) fn cancel(&self, ids: &[JobId]) {
         self.state.lock().cancel(ids);
         self.wake.notify_one();
     }
@@ -247,23 +187,52 @@ impl Shared {
         let mut state = self.state.lock();
         // What has happened by now comes before the fault.
         state.tick();
-        state.clock.set_frozen(fault.kind == FaultKind::Freeze);
-        state.model.set_slowdown(match fault.kind {
-            FaultKind::Slow { factor } => factor,
-            _ => 1.0,
-        });
+        // A process that is gone computes nothing.
+        let frozen = matches!(fault.kind, FaultKind::Freeze | FaultKind::Restart { .. });
+        state.clock.set_frozen(frozen);
         match fault.kind {
             FaultKind::Crash => state.death = Some(Death::Crash),
             FaultKind::EngineDead => {
                 state.death = Some(Death::EngineDead);
                 state.end_all(SeqEvent::Dead);
             }
+            FaultKind::Restart { seconds } => state.away = Some(Away::new(seconds, false)),
+            FaultKind::CutOff { seconds } => state.away = Some(Away::new(seconds, true)),
             _ => {}
         }
         state.fault = fault;
+        state.set_pace();
         drop(state);
         self.wake.notify_one();
         self.died.notify_one();
+    }
+
+    /// Makes every later step this many times as fast as the profile says.
+    pub(crate) fn set_speed(&self, speed: f64) {
+        let mut state = self.state.lock();
+        state.tick();
+        state.speed = if speed.is_finite() && speed > 0.0 { speed } else { 1.0 };
+        state.set_pace();
+        drop(state);
+        self.wake.notify_one();
+    }
+
+    /// Forgets the prefix cache; false when requests hold blocks of it.
+    pub(crate) fn reset_prefix_cache(&self) -> bool {
+        let mut state = self.state.lock();
+        state.tick();
+        let now = state.clock.now();
+        state.model.reset_prefix_cache(now)
+    }
+
+    /// Takes the order to be away for a while, if there is one.
+    pub(crate) fn take_away(&self) -> Option<Away> {
+        self.state.lock().away.take()
+    }
+
+    /// The end of the fault that made it go away.
+    pub(crate) fn back(&self) {
+        self.state.lock().fault = Fault { kind: FaultKind::None, count: None };
     }
 
     /// How the engine died, if it did.
@@ -280,129 +249,54 @@ impl Shared {
 
     pub(crate) fn stats(&self) -> EngineStats {
         let state = self.state.lock();
-        EngineStats { requests: state.requests, in_flight: state.in_flight, load: state.model.load() }
+        EngineStats {
+            requests: state.requests,
+            in_flight: state.in_flight,
+            deferred: state.deferred(),
+            load: state.model.load(),
+        }
     }
 
     pub(crate) fn metrics_page(&self) -> String {
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        let state = &mut *state;
         let page = Page {
             model: &self.options.model,
             profile: &self.profile,
             load: state.model.load(),
+            deferred: state.deferred(),
             metrics: &state.metrics,
-            adapters: &state.adapters,
-            unix: unix_seconds(),
+            adapters: state.adapters.report(unix_seconds()),
+            started: state.started,
         };
         page.render()
     }
 
-    /// Names of the loaded adapters.
+    /// Names of the known adapters.
     pub(crate) fn adapters(&self) -> Vec<String> {
-        self.state.lock().adapters.keys().cloned().collect()
+        self.state.lock().adapters.names()
     }
 
-    /// Loads an adapter; false when it is there already.
+    /// Names of the adapters in memory.
+    pub(crate) fn resident_adapters(&self) -> Vec<String> {
+        self.state.lock().adapters.resident()
+    }
+
+    /// Adds an adapter; false when it is there already.
     pub(crate) fn load_adapter(&self, name: &str) -> bool {
-        let mut state = self.state.lock();
-        let new = !state.adapters.contains_key(name);
-        if new {
-            state.adapters.insert(name.into(), 0);
-            let number = state.adapter_numbers.len() as u32 + 1;
-            state.adapter_numbers.entry(name.into()).or_insert(number);
-        }
-        new
+        self.state.lock().adapters.learn(name)
     }
 
     /// The number that stands for an adapter in KV events.
     pub(crate) fn adapter_number(&self, name: &str) -> u32 {
-        self.state.lock().adapter_numbers.get(name).copied().unwrap_or(0)
+        self.state.lock().adapters.number(name)
     }
 
     /// Forgets an adapter; false when it is not there.
     pub(crate) fn unload_adapter(&self, name: &str) -> bool {
-        self.state.lock().adapters.remove(name).is_some()
-    }
-}
-
-impl State {
-    /// Lets time pass up to now; gives the moment of the next event.
-    fn tick(&mut self) -> Option<Instant> {
-        let now = self.clock.now();
-        let mut events = std::mem::take(&mut self.events);
-        self.model.advance(now, &mut events);
-        self.announce();
-        for event in events.drain(..) {
-            self.dispatch(event);
-        }
-        self.events = events;
-        self.model.next_time().and_then(|at| self.clock.real(at))
-    }
-
-    /// Hands the changes of the prefix cache on.
-    fn announce(&mut self) {
-        if let Some(kv) = &mut self.kv {
-            kv.announce(self.model.take_block_changes(), unix_seconds(), self.model.load().steps);
-        }
-    }
-
-    fn dispatch(&mut self, event: EngineEvent) {
-        let Some(sink) = self.sinks.get_mut(&event.seq()) else { return };
-        let tell = match event {
-            EngineEvent::Started { at, cached_tokens, .. } => {
-                sink.life.started = at;
-                SeqEvent::Started(cached_tokens)
-            }
-            EngineEvent::Token { at, .. } => {
-                self.metrics.token(&sink.life, at);
-                if sink.life.tokens == 0 {
-                    sink.life.first = at;
-                }
-                sink.life.last = at;
-                sink.life.tokens += 1;
-                SeqEvent::Token
-            }
-            EngineEvent::Finished { at, .. } => {
-                self.metrics.finish(&sink.life, sink.finish, at);
-                SeqEvent::Finished
-            }
-            EngineEvent::Preempted { .. } => return,
-        };
-        // A receiver that is gone cancels by itself.
-        let _ = sink.tx.send((sink.choice, tell));
-        if matches!(tell, SeqEvent::Finished) {
-            self.forget(event.seq());
-        }
-    }
-
-    fn cancel(&mut self, ids: &[SeqId]) {
-        let now = self.clock.now();
-        for id in ids {
-            self.model.cancel(now, *id);
-            self.forget(*id);
-        }
-    }
-
-    fn forget(&mut self, id: SeqId) {
-        if let Some(kv) = &mut self.kv {
-            kv.end(id, self.model.load().steps);
-        }
-        let adapter = self.sinks.remove(&id).and_then(|sink| sink.adapter);
-        if let Some(in_flight) = adapter.and_then(|name| self.adapters.get_mut(&name)) {
-            *in_flight = in_flight.saturating_sub(1);
-        }
-    }
-
-    /// Ends every sequence with this word to its receiver.
-    fn end_all(&mut self, with: SeqEvent) {
-        let now: Time = self.clock.now();
-        for (id, sink) in std::mem::take(&mut self.sinks) {
-            self.model.cancel(now, id);
-            if let Some(kv) = &mut self.kv {
-                kv.end(id, self.model.load().steps);
-            }
-            *self.metrics.finished.entry(FinishReason::Abort).or_default() += 1;
-            let _ = sink.tx.send((sink.choice, with));
-        }
-        self.adapters.values_mut().for_each(|in_flight| *in_flight = 0);
+        let gone = self.state.lock().adapters.unlearn(name);
+        // What waited for it need not wait any longer.
+        self.wake.notify_one();
+        gone
     }
 }

@@ -127,6 +127,32 @@ async fn a_second_turn_finds_the_first_and_its_answer_in_the_cache() {
 }
 
 #[tokio::test]
+async fn streams_state_the_cached_tokens_exactly_when_asked() {
+    let engine = start(roomy()).await;
+    let ids: Vec<u32> = (0..200).collect();
+    for (path, prompt) in [
+        ("/v1/completions", json!({"prompt": ids})),
+        ("/v1/chat/completions", json!({"messages": [{"role": "user", "content": "x".repeat(800)}]})),
+    ] {
+        let mut body = json!({"model": "tiny", "max_tokens": 3, "stream": true, "ignore_eos": true});
+        body.as_object_mut().unwrap().extend(prompt.as_object().unwrap().clone());
+        for round in [0, 1] {
+            assert!(!engine.post(path, &body.to_string()).await.body.contains("\"usage\""), "nobody asked");
+            let mut asking = body.clone();
+            asking["stream_options"] = json!({"include_usage": true});
+            // Another salt is another cache: the first request of a round is cold.
+            asking["cache_salt"] = json!(format!("round {round}"));
+            for cached in [0, 192] {
+                let answer = engine.post(path, &asking.to_string()).await;
+                let last = answer.events().pop().unwrap();
+                assert_eq!(last["usage"]["prompt_tokens_details"]["cached_tokens"], cached, "{last}");
+                assert_eq!(last["usage"]["completion_tokens"], 3);
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn embeddings_scores_and_ranks() {
     let engine = start(roomy()).await;
     let body = json!({"model": "tiny", "input": ["one", "two", "one"], "dimensions": 8}).to_string();

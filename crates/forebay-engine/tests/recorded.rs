@@ -244,6 +244,7 @@ async fn metrics_have_the_recorded_names_types_and_labels() {
         "vllm:num_requests_running{engine=\"0\",model_name=\"tiny\"} 0.0",
         "vllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"tiny\"} 1.0",
         "vllm:inter_token_latency_seconds_count{engine=\"0\",model_name=\"tiny\"} 7.0",
+        "process_start_time_seconds ",
         "block_size=\"16\"",
         "num_gpu_blocks=\"26687\"",
         "vllm:lora_requests_info{max_lora=\"1\",running_lora_adapters=\"\"",

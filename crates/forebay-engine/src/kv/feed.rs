@@ -6,7 +6,8 @@ use std::sync::Arc;
 use forebay_sim::engine::{BlockChange, BlockChanges, SeqId};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{KvBatch, KvEvent};
+use super::{KvBatch, KvEvent, KvMessage};
+use crate::clock::unix_seconds;
 
 /// What an event says of a sequence besides hashes.
 #[derive(Debug)]
@@ -25,11 +26,11 @@ pub(crate) struct KvFeed {
     /// Sequences that ended, with the number of steps there had been: the step
     /// under way then may still announce their blocks.
     ended: Vec<(SeqId, u64)>,
-    out: UnboundedSender<KvBatch>,
+    out: UnboundedSender<KvMessage>,
 }
 
 impl KvFeed {
-    pub(crate) fn new(out: UnboundedSender<KvBatch>) -> KvFeed {
+    pub(crate) fn new(out: UnboundedSender<KvMessage>) -> KvFeed {
         KvFeed { texts: BTreeMap::new(), ended: Vec::new(), out }
     }
 
@@ -45,11 +46,11 @@ impl KvFeed {
 
     /// Hands on the changes of the steps that ended; `steps` is their number
     /// since the engine began.
-    pub(crate) fn announce(&mut self, batches: Vec<BlockChanges>, unix: f64, steps: u64) {
+    pub(crate) fn announce(&mut self, batches: Vec<BlockChanges>, steps: u64) {
         for batch in batches {
             let events = self.events(&batch.changes);
             // The publisher is gone only when the engine is ending.
-            let _ = self.out.send(KvBatch { unix, events });
+            let _ = self.out.send(KvMessage::Batch(KvBatch { unix: unix_seconds(), events }));
         }
         let texts = &mut self.texts;
         self.ended.retain(|(seq, then)| {

@@ -13,6 +13,19 @@ pub(crate) use publish::{KvSettings, Publisher};
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
+/// What the publisher is told.
+pub(crate) enum KvMessage {
+    Batch(KvBatch),
+    /// Close the sockets; what is published then is only remembered.
+    Offline,
+    /// The publishing process is a new one.
+    Reset,
+    /// Open the sockets again, and say so.
+    Online(oneshot::Sender<()>),
+}
+
 /// One batch: the events of one step.
 #[derive(Debug)]
 pub(crate) struct KvBatch {

@@ -11,11 +11,14 @@ use tokio::time::timeout;
 use zeromq::{PubSocket, RouterRecvHalf, RouterSendHalf, RouterSocket, ZmqMessage};
 use zeromq::{Socket as _, SocketRecv as _, SocketSend as _};
 
-use super::KvBatch;
 use super::encode::payload;
+use super::{KvBatch, KvMessage};
 
 /// The end of a replay: sequence number −1.
 const END: [u8; 8] = [0xff; 8];
+
+/// How often the sockets' addresses are tried for again, 10 ms apart.
+const REOPENINGS: u32 = 500;
 
 /// How long one replay may hold up everything else, when its reader is slow.
 const REPLAY_LIMIT: Duration = Duration::from_secs(5);
@@ -35,7 +38,7 @@ pub(crate) struct KvSettings {
 /// Numbers batches and sends them; remembers the last ones.
 pub(crate) struct Publisher {
     settings: KvSettings,
-    batches: UnboundedReceiver<KvBatch>,
+    messages: UnboundedReceiver<KvMessage>,
     next: u64,
     /// Numbers and payloads, the oldest first.
     sent: VecDeque<(u64, Bytes)>,
@@ -68,10 +71,10 @@ impl Publisher {
     pub(crate) async fn new(
         settings: KvSettings,
         listeners: (TcpListener, Option<TcpListener>),
-        batches: UnboundedReceiver<KvBatch>,
+        messages: UnboundedReceiver<KvMessage>,
     ) -> io::Result<Publisher> {
         let sockets = Some(Sockets::open(listeners.0, listeners.1).await?);
-        Ok(Publisher { settings, batches, next: 0, sent: VecDeque::new(), sockets })
+        Ok(Publisher { settings, messages, next: 0, sent: VecDeque::new(), sockets })
     }
 
     /// Publishes, and answers who asks, until it is dropped.
@@ -84,8 +87,18 @@ impl Publisher {
                 }
             };
             tokio::select! {
-                batch = self.batches.recv() => match batch {
-                    Some(batch) => self.publish(&batch).await,
+                message = self.messages.recv() => match message {
+                    Some(KvMessage::Batch(batch)) => self.publish(&batch).await,
+                    Some(KvMessage::Offline) => self.sockets = None,
+                    Some(KvMessage::Reset) => {
+                        self.next = 0;
+                        self.sent.clear();
+                    }
+                    Some(KvMessage::Online(done)) => {
+                        self.open().await;
+                        // Whoever waited may have given up.
+                        let _ = done.send(());
+                    }
                     None => std::future::pending().await,
                 },
                 request = asked => match request {
@@ -98,6 +111,25 @@ impl Publisher {
                 },
             }
         }
+    }
+
+    /// Opens the sockets where they were before.
+    async fn open(&mut self) {
+        let (address, replay) = (self.settings.address, self.settings.replay);
+        for _ in 0..REOPENINGS {
+            let bind = || Ok((TcpListener::bind(address)?, replay.map(TcpListener::bind).transpose()?));
+            let opened = match bind() {
+                Ok((publish, replay)) => Sockets::open(publish, replay).await,
+                Err(error) => Err(error),
+            };
+            match opened {
+                Ok(sockets) => return self.sockets = Some(sockets),
+                // The old ones close in their own time.
+                Err(error) => tracing::debug!(%error, "KV events have not their address back yet"),
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tracing::warn!(%address, "KV events did not get their address back");
     }
 
     async fn publish(&mut self, batch: &KvBatch) {

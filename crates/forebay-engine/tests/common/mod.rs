@@ -84,6 +84,12 @@ impl Running {
         Answer::parse(&read_to_end(&mut stream).await)
     }
 
+    /// Waits until its port is closed.
+    pub(crate) async fn until_refused(&self) {
+        let refused = async { while TcpStream::connect(self.address).await.is_ok() {} };
+        timeout(LIMIT, refused).await.expect("the port closes");
+    }
+
     pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
         self.exchange(&post(path, body)).await
     }

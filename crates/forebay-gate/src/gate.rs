@@ -103,7 +103,7 @@ impl Gate {
     ///
     /// A refusal leaves the ticket admitted; its owner settles it with an
     /// outcome as ever.
-    pub fn repick(&mut self, now: Time, ticket: TicketId, _why: RepickReason) -> Verdict {
+    pub fn repick(&mut self, now: Time, ticket: TicketId, why: RepickReason) -> Verdict {
         self.catch_up(now);
         let Some(row) = self.tickets.get_mut(ticket) else {
             return refuse(RefuseReason::Exhausted, RETRY_NONE_READY);
@@ -112,8 +112,12 @@ impl Gate {
             Stage::Sent(sending) => {
                 row.tried.push(sending.slot);
                 row.stage = Stage::Homeless;
+                let pool = row.facts.pool;
                 self.endpoints.done(sending.slot, &sending.charge);
                 self.forget_unseen(ticket, &sending);
+                if why == RepickReason::Connect {
+                    self.unreachable(now, pool, &sending);
+                }
             }
             Stage::Waiting => return Verdict::Wait(ticket),
             Stage::Homeless => {}
@@ -221,6 +225,11 @@ impl Gate {
     /// What is known of an endpoint; none when it left.
     pub fn load(&self, id: EndpointId) -> Option<EndpointLoad> {
         self.endpoints.slot(id).map(|slot| self.endpoints.load(slot))
+    }
+
+    /// The name of an endpoint; none when it left.
+    pub fn name(&self, id: EndpointId) -> Option<&str> {
+        self.endpoints.slot(id).map(|slot| self.endpoints.name(slot))
     }
 
     /// The state of an endpoint; none when it left.

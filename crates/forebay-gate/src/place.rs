@@ -105,7 +105,7 @@ fn choose(
     };
     let decides = if fallback { instead } else { &mut *policy };
     let pick = decides.pick(&view, rng)?;
-    let kind = decides.kind();
+    let (kind, note) = (decides.kind(), decides.note());
     // The chosen one first, then whom the policy itself found cheapest.
     scratch.top.clear();
     scratch.top.push(pick.slot);
@@ -181,6 +181,7 @@ fn choose(
         ttft_ms: priced.ttft[0],
         tpot_base_ms,
         in_flight,
+        note,
         first_token: None,
     };
     Some((record, sending))

@@ -61,6 +61,8 @@ impl Gate {
             session,
             cost_ms: None,
             met: limit.is_none_or(|limit| observed_ms <= limit),
+            tokens: 0,
+            note: sending.note,
         };
         pool.policy.observed(sending.slot, now, &observed);
         if let Some(shadow) = &mut pool.shadow {
@@ -113,13 +115,16 @@ impl Gate {
             weights.ttft * ms(first) + weights.decode.max(weights.harm) * decode + missed
         });
         let observed = Observed {
-            ttft: first,
+            // A stream's was told when it came.
+            ttft: outcome.ttft.filter(|_| sending.first_token.is_none()),
             predicted_ttft_ms: sending.ttft_ms,
             in_flight: sending.in_flight,
             failed,
             session: facts.session,
             cost_ms,
             met,
+            tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
+            note: sending.note,
         };
         if failed || cost_ms.is_some() {
             pool.policy.observed(sending.slot, now, &observed);
@@ -144,6 +149,26 @@ impl Gate {
         self.endpoints.learn_tokens(sending.slot, observed_ms, base, tokens, now);
         if let Some(pool) = self.pool_mut(pool) {
             pool.learned.tpot(observed_ms, base * decode_factor);
+        }
+    }
+
+    /// No connection could be made: the policies hear of it as of any fault.
+    pub(crate) fn unreachable(&mut self, now: Time, pool: PoolId, sending: &Sending) {
+        let Some(pool) = self.pool_mut(pool) else { return };
+        let observed = Observed {
+            ttft: None,
+            predicted_ttft_ms: sending.ttft_ms,
+            in_flight: sending.in_flight,
+            failed: true,
+            session: None,
+            cost_ms: None,
+            met: false,
+            tokens: 0,
+            note: sending.note,
+        };
+        pool.policy.observed(sending.slot, now, &observed);
+        if let Some(shadow) = &mut pool.shadow {
+            shadow.observed(sending.slot, now, &observed);
         }
     }
 

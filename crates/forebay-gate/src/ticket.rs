@@ -7,6 +7,7 @@ use forebay_predict::Predicted;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use crate::pick::Note;
 use crate::row::Charge;
 
 /// Where a request is.
@@ -36,6 +37,8 @@ pub(crate) struct Sending {
     pub(crate) tpot_base_ms: f32,
     /// Requests in flight there when it was sent, itself left out.
     pub(crate) in_flight: u32,
+    /// What the policy that picked wants to hear again.
+    pub(crate) note: Note,
     /// From being sent to the first token.
     pub(crate) first_token: Option<std::time::Duration>,
 }

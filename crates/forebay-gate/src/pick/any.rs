@@ -5,7 +5,7 @@ use forebay_core::Time;
 use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
-use super::{Observed, Pick, Policy, View};
+use super::{Note, Observed, Pick, Policy, View};
 use crate::policy_kind::PolicyKind;
 use crate::pool::PoolConfig;
 
@@ -34,6 +34,10 @@ macro_rules! any_policy {
                 match self { $(AnyPolicy::$variant(policy) => policy.backlog_ms(),)+ }
             }
 
+            fn note(&self) -> Note {
+                match self { $(AnyPolicy::$variant(policy) => policy.note(),)+ }
+            }
+
             fn sent(&mut self, view: &View<'_>, slot: u32) {
                 match self { $(AnyPolicy::$variant(policy) => policy.sent(view, slot),)+ }
             }
@@ -47,6 +51,8 @@ macro_rules! any_policy {
 
 any_policy! {
     Predictive(predictive::Predictive),
+    LeastLatency(least_latency::LeastLatency),
+    LeastQueue(least_queue::LeastQueue),
     RoundRobin(round_robin::RoundRobin),
     WeightedRoundRobin(weighted_round_robin::WeightedRoundRobin),
     Random(random::Random),
@@ -61,6 +67,10 @@ impl AnyPolicy {
     pub(crate) fn new(kind: PolicyKind, config: &PoolConfig) -> AnyPolicy {
         match kind {
             PolicyKind::Predictive => AnyPolicy::Predictive(super::predictive::Predictive::default()),
+            PolicyKind::LeastLatency => {
+                AnyPolicy::LeastLatency(super::least_latency::LeastLatency::default())
+            }
+            PolicyKind::LeastQueue => AnyPolicy::LeastQueue(super::least_queue::LeastQueue::default()),
             PolicyKind::RoundRobin => AnyPolicy::RoundRobin(super::round_robin::RoundRobin::default()),
             PolicyKind::WeightedRoundRobin => {
                 AnyPolicy::WeightedRoundRobin(super::weighted_round_robin::WeightedRoundRobin::default())

@@ -6,8 +6,11 @@
 //! knows what the old one knew.
 
 mod any;
+mod by_slot;
 mod consistent_hash;
 pub(crate) mod cost;
+mod least_latency;
+mod least_queue;
 mod least_request;
 mod least_work;
 mod power_of_two;
@@ -20,6 +23,7 @@ use std::time::Duration;
 
 use forebay_core::{RequestFacts, Time};
 use rand_pcg::Pcg64Mcg;
+use serde::{Deserialize, Serialize};
 
 use crate::endpoints::Endpoints;
 use crate::policy_kind::PolicyKind;
@@ -73,10 +77,17 @@ impl View<'_> {
                 1.0 / f64::from(row.per_token * row.step).sqrt().max(1e-6)
             }
         };
-        if self.ramping.contains(&slot) {
-            return weight * self.config.slow_start.factor(self.endpoints.ready_since(slot), self.now);
+        weight * self.ramp(slot)
+    }
+
+    /// The share of its load that an endpoint may have while it ramps up, above
+    /// 0; else 1. For policies that know its speed, so that a weight would
+    /// count it twice.
+    pub(crate) fn ramp(&self, slot: u32) -> f64 {
+        if !self.ramping.contains(&slot) {
+            return 1.0;
         }
-        weight
+        self.config.slow_start.factor(self.endpoints.ready_since(slot), self.now)
     }
 
     /// The longest that any candidate's prompt is held.
@@ -88,7 +99,7 @@ impl View<'_> {
 /// What was seen of a request that an endpoint served.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Observed {
-    /// From being sent to the first token.
+    /// From being sent to the first token; told once for each request.
     pub(crate) ttft: Option<Duration>,
     /// What was predicted for it when it was sent, in milliseconds.
     pub(crate) predicted_ttft_ms: f32,
@@ -102,6 +113,28 @@ pub(crate) struct Observed {
     pub(crate) cost_ms: Option<f32>,
     /// It met its limits, once it has ended.
     pub(crate) met: bool,
+    /// Tokens that came out; 0 until it has ended or when nobody counted.
+    pub(crate) tokens: u32,
+    /// What the policy that picked wanted to hear again.
+    pub(crate) note: Note,
+}
+
+/// What a policy keeps with a request that it picked for, to be told again
+/// with what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Note {
+    /// Which of its own alternatives the policy used; none for policies that
+    /// have none.
+    pub(crate) arm: Option<u8>,
+    /// The circumstances that it was chosen under.
+    pub(crate) context: u8,
+    /// What the request would cost at the fastest endpoint, idle: until the
+    /// first token, in milliseconds of price.
+    pub(crate) first_ms: f32,
+    /// … and for each token.
+    pub(crate) token_ms: f32,
+    /// What it was predicted to cost others, in milliseconds of price.
+    pub(crate) others_ms: f32,
 }
 
 /// Chooses among eligible endpoints.
@@ -121,6 +154,11 @@ pub(crate) trait Policy {
     /// the policy does not look.
     fn backlog_ms(&self) -> f32 {
         0.0
+    }
+
+    /// What to keep with the request that was just picked for.
+    fn note(&self) -> Note {
+        Note::default()
     }
 
     /// Hears that a request was sent to an endpoint, picked by this policy or not.
@@ -161,5 +199,7 @@ fn argmin(candidates: &[u32], rng: &mut Pcg64Mcg, mut score: impl FnMut(u32) -> 
     best
 }
 
+#[cfg(test)]
+mod testing;
 #[cfg(test)]
 mod tests;

@@ -144,10 +144,12 @@ impl Evidence {
         (-seconds_since(now, self.last_ns) / FADE_S).exp()
     }
 
-    /// About the standard error of the mean at `now`.
-    pub(crate) fn error_at(&self, now: Time) -> f64 {
+    /// How many full samples were seen of late, and about the standard error
+    /// of the mean, at `now`.
+    pub(crate) fn standing(&self, now: Time) -> (f64, f64) {
+        let fade = self.fade(now);
         // A normal deviate's deviation is 1.25 times its mean absolute one.
-        1.25 * self.spread / self.weight_at(now).max(0.01).sqrt()
+        (self.known * fade, 1.25 * self.spread / (self.weight * fade).max(0.01).sqrt())
     }
 
     /// Takes over another mean when that is nearer to a sample.
@@ -216,6 +218,6 @@ mod tests {
         assert!(e.known_at(at(39.0)) > 25.0);
         assert!(e.known_at(at(400.0)) < 0.1);
         assert!((e.mean() - 0.5).abs() < 0.1);
-        assert!(e.error_at(at(400.0)) > e.error_at(at(39.0)));
+        assert!(e.standing(at(400.0)).1 > e.standing(at(39.0)).1);
     }
 }

@@ -51,7 +51,10 @@ pub(super) fn factors(prefill: &Reading, decode: &Reading) -> (f64, f64) {
     let scale_of = |own: &Reading, other: &Reading| {
         own.scale_belief * own.scale + (1.0 - own.scale_belief) * other.scale
     };
-    let factor = |scale: f64, deviation: f64| (scale + deviation).clamp(-LARGEST, LARGEST).exp();
+    let factor = |scale: f64, deviation: f64| match scale + deviation {
+        0.0 => 1.0,
+        log => log.clamp(-LARGEST, LARGEST).exp(),
+    };
     let (of_prefill, of_decode) = deviations(prefill, decode);
     (factor(scale_of(prefill, decode), of_prefill), factor(scale_of(decode, prefill), of_decode))
 }

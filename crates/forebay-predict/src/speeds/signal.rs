@@ -220,11 +220,11 @@ impl Signal {
     /// its class it has to be.
     fn believe(&mut self, index: usize, now: Time) {
         let slot = &mut self.slots[index];
-        let weight = slot.evidence.known_at(now);
-        slot.belief = belief(weight);
-        let narrowing = (weight / NARROW_AT).min(1.0) * (1.0 - slot.vouched);
+        let (known, error) = slot.evidence.standing(now);
+        slot.belief = belief(known);
+        let narrowing = (known / NARROW_AT).min(1.0) * (1.0 - slot.vouched);
         let narrowed = WIDE - (WIDE - self.narrow) * narrowing;
-        slot.half = narrowed.max(ERRORS * slot.belief * slot.evidence.error_at(now));
+        slot.half = narrowed.max(ERRORS * slot.belief * error);
     }
 
     fn take_percentiles(&mut self) {

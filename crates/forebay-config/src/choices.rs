@@ -89,6 +89,19 @@ words! {
 }
 
 words! {
+    /// In which format engines are asked for a load report (ORCA) with each answer.
+    OrcaAsk {
+        /// They are not asked; a report that comes is still read.
+        #[default]
+        None = "none",
+        /// `endpoint-load-metrics-format: text`.
+        Text = "text",
+        /// `endpoint-load-metrics-format: json`.
+        Json = "json",
+    }
+}
+
+words! {
     /// The least important messages that are still logged.
     LogLevel {
         /// Only what failed.

@@ -1,9 +1,11 @@
 //! What the program uses: every value resolved, merged and checked.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use crate::choices::{LogFormat, LogLevel};
 use crate::pool::Pool;
+use crate::prefix::PrefixIndex;
 use crate::sections::{Drain, Health, Limits, Retry, Timeouts};
 
 /// A whole configuration, checked.
@@ -30,6 +32,10 @@ pub struct Config {
     pub health: Health,
     /// Second attempts, unless a pool sets its own.
     pub retry: Retry,
+    /// What is remembered of who holds which prompt prefix.
+    pub prefix_index: PrefixIndex,
+    /// Where decisions are written to, so that they can be replayed.
+    pub decision_log: Option<DecisionLog>,
     /// What is logged, and how.
     pub log: Log,
     /// Worker threads; 0 means one per core.
@@ -53,6 +59,8 @@ impl Default for Config {
             drain: Drain::default(),
             health: Health::default(),
             retry: Retry::default(),
+            prefix_index: PrefixIndex::default(),
+            decision_log: None,
             log: Log::default(),
             workers: 0,
             response_headers: ResponseHeaders::default(),
@@ -85,8 +93,26 @@ pub struct ModelAlias {
 pub struct Target {
     /// A model or adapter of some pool.
     pub model: String,
+    /// Only that pool's endpoints with this version; there is at least one.
+    pub version: Option<String>,
     /// Relative share of the requests, 0 or more.
     pub weight: f64,
+}
+
+/// The decision log.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DecisionLog {
+    /// The file; the one before it is kept beside it.
+    pub path: PathBuf,
+    /// A file of more bytes is put aside and a new one begun.
+    pub max_bytes: u64,
+}
+
+impl DecisionLog {
+    /// The log in a file, everything else as documented.
+    pub fn new(path: impl Into<PathBuf>) -> DecisionLog {
+        DecisionLog { path: path.into(), max_bytes: 256 << 20 }
+    }
 }
 
 /// What is logged, and how.

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use forebay_gate::PolicyKind;
+use forebay_gate::{PolicyKind, Profile, SlowStart};
 
 use crate::choices::{Engine, Protocol};
-use crate::endpoint_url::EndpointUrl;
+use crate::endpoint_url::{EndpointUrl, Host};
+use crate::prefix::{KvEvents, Tokenizer};
+use crate::routing::{NamedSignal, Orca, Rule, Scrape, WarmUp};
 use crate::sections::{Health, Retry, Timeouts};
 
 /// Endpoints that can stand in for each other, because they serve the same model.
@@ -19,8 +21,34 @@ pub struct Pool {
     pub adapters: Vec<String>,
     /// The software at the endpoints.
     pub engine: Engine,
+    /// Whether adapters that the endpoints name themselves can be asked for, too.
+    pub discover_adapters: bool,
     /// How an endpoint is chosen.
     pub policy: PolicyKind,
+    /// What the terms of `predictive` count for.
+    pub profile: Profile,
+    /// A second policy that is asked about every request and not obeyed.
+    pub shadow_policy: Option<PolicyKind>,
+    /// Whether `predictive` gives way to `least_work` while its predictions fail.
+    pub fallback: bool,
+    /// Whether weights follow the observed speeds instead of the endpoints' `weight`.
+    pub dynamic_weights: bool,
+    /// Expressions that filter candidates or add to their price.
+    pub rule: Option<Rule>,
+    /// How new and returned endpoints get their share.
+    pub slow_start: SlowStart,
+    /// What an endpoint is sent before that.
+    pub warm_up: WarmUp,
+    /// How endpoints are asked what they hold and do.
+    pub scrape: Scrape,
+    /// The user's own signals, in the file's order; at most 8, no name twice.
+    pub signals: Vec<NamedSignal>,
+    /// Load reports in answers.
+    pub orca: Orca,
+    /// How prompts become tokens; without it, prefixes are compared as text.
+    pub tokenizer: Option<Tokenizer>,
+    /// Where the engines publish their caches' changes; see [`Pool::kv_events_of`].
+    pub kv_events: Option<KvEvents>,
     /// How the endpoints are spoken to.
     pub protocol: Protocol,
     /// What a good answer is.
@@ -54,7 +82,20 @@ impl Pool {
             model: model.into(),
             adapters: Vec::new(),
             engine: Engine::default(),
+            discover_adapters: true,
             policy: PolicyKind::default(),
+            profile: Profile::default(),
+            shadow_policy: None,
+            fallback: true,
+            dynamic_weights: false,
+            rule: None,
+            slow_start: SlowStart::default(),
+            warm_up: WarmUp::default(),
+            scrape: Scrape::default(),
+            signals: Vec::new(),
+            orca: Orca::default(),
+            tokenizer: None,
+            kv_events: None,
             protocol: Protocol::default(),
             slo: Slo::default(),
             endpoints: Vec::new(),
@@ -67,6 +108,29 @@ impl Pool {
             max_dials: 16,
             in_flight: None,
         }
+    }
+
+    /// Where one endpoint publishes its cache's changes: its own addresses over the
+    /// pool's, with its host put in. `None` where neither has any.
+    pub fn kv_events_of(&self, endpoint: &Endpoint) -> Option<KvEvents> {
+        if self.kv_events.is_none() && endpoint.kv_events.is_none() {
+            return None;
+        }
+        let host = match &endpoint.url.host {
+            Host::Ip(ip) => ip.to_string(),
+            Host::Scoped(ip, zone) => format!("{ip}%{zone}"),
+            Host::Name(name) => name.clone(),
+        };
+        let mut events = self.kv_events.clone().unwrap_or_default();
+        if let Some(url) = &endpoint.kv_events {
+            events.url.clone_from(url);
+            // The pool's replay address belongs to the pool's publisher address.
+            events.replay = None;
+        }
+        if endpoint.kv_replay.is_some() {
+            events.replay.clone_from(&endpoint.kv_replay);
+        }
+        Some(events.at(&host))
     }
 }
 
@@ -98,11 +162,35 @@ pub struct Endpoint {
     pub accelerator: Option<String>,
     /// Where it runs, as the user calls it.
     pub zone: Option<String>,
+    /// What it runs, as the user calls it: splits by version go by it.
+    pub version: Option<String>,
+    /// Its Prometheus page, where that is not at the engine's usual place.
+    pub metrics_url: Option<String>,
+    /// The page of NVIDIA's DCGM exporter on its node.
+    pub dcgm_url: Option<String>,
+    /// Its GPUs on that page, by index or UUID; all when empty.
+    pub gpus: Vec<String>,
+    /// Its own address for KV-cache events, instead of the pool's.
+    pub kv_events: Option<String>,
+    /// Its own address for missed events, instead of the pool's.
+    pub kv_replay: Option<String>,
 }
 
 impl Endpoint {
     /// An endpoint with every documented default.
     pub fn new(url: EndpointUrl) -> Endpoint {
-        Endpoint { name: url.to_string(), url, weight: 1.0, accelerator: None, zone: None }
+        Endpoint {
+            name: url.to_string(),
+            url,
+            weight: 1.0,
+            accelerator: None,
+            zone: None,
+            version: None,
+            metrics_url: None,
+            dcgm_url: None,
+            gpus: Vec::new(),
+            kv_events: None,
+            kv_replay: None,
+        }
     }
 }

@@ -42,6 +42,8 @@ pub(crate) fn resolve(raw: &RawConfig, source: Source<'_>, lookup: Lookup<'_>) -
         drain: to.drain(raw.drain.as_ref(), defaults.drain),
         health,
         retry,
+        prefix_index: defaults.prefix_index,
+        decision_log: defaults.decision_log,
         log: raw.log.as_ref().map_or(defaults.log, |log| Log {
             level: to.field(&log.level, "log", "level", defaults.log.level),
             format: to.field(&log.format, "log", "format", defaults.log.format),

@@ -21,11 +21,6 @@ pub(crate) trait Words: Sized {
 
     /// Reads a word; also older and common other names.
     fn read(text: &str) -> Option<Self>;
-
-    /// A better answer than "unknown" for words that have a story.
-    fn special(_text: &str) -> Option<Complaint> {
-        None
-    }
 }
 
 macro_rules! words {
@@ -56,14 +51,6 @@ impl Words for PolicyKind {
     fn read(text: &str) -> Option<Self> {
         text.parse().ok()
     }
-
-    fn special(text: &str) -> Option<Complaint> {
-        (text == "predictive").then(|| Complaint {
-            before: "policy ".into(),
-            after: "is not in this version; use least_work".into(),
-            ..Complaint::default()
-        })
-    }
 }
 
 impl<T: Words> Kind for Word<T> {
@@ -72,9 +59,6 @@ impl<T: Words> Kind for Word<T> {
     fn parse(text: &str) -> Result<T, Complaint> {
         if let Some(word) = T::read(text) {
             return Ok(word);
-        }
-        if let Some(complaint) = T::special(text) {
-            return Err(complaint);
         }
         let all = T::all();
         Err(Complaint {

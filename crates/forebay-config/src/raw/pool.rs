@@ -37,7 +37,7 @@ pub(crate) struct RawPool {
     /// requests in flight per weight. `power_of_two`: the better of two drawn at random.
     /// `consistent_hash`: the same session, user or prompt start goes to the same endpoint unless
     /// that is loaded above a bound. `round_robin`, `weighted_round_robin` and `random` look at no load.
-    #[schemars(extend("default" = "least_work"))]
+    #[schemars(extend("default" = "predictive"))]
     pub(crate) policy: Field<Word<PolicyKind>>,
 
     /// How the endpoints are spoken to: HTTP/1.1, or HTTP/2 without TLS by prior knowledge.

@@ -118,7 +118,7 @@ impl Resolver<'_> {
         if let Some(model) = self.optional(&raw.target, path, "target") {
             let written = raw.target.as_ref().map(|target| target.text.as_str()).unwrap_or_default();
             self.check_target(&model, written, &join(path, "target"), names, aliases);
-            targets.push(Target { model, weight: 1.0 });
+            targets.push(Target { model, version: None, weight: 1.0 });
         }
         for (index, raw) in list.iter().enumerate() {
             let path = format!("{path}.targets[{index}]");
@@ -132,7 +132,7 @@ impl Resolver<'_> {
             } else if !model.is_empty() {
                 self.check_target(&model, written, &path, names, aliases);
             }
-            targets.push(Target { model, weight });
+            targets.push(Target { model, version: None, weight });
         }
         if !targets.is_empty() && targets.iter().all(|target| target.weight == 0.0) {
             let message = "every weight is 0; at least one must be above 0";

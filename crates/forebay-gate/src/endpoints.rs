@@ -200,6 +200,10 @@ impl Endpoints {
         EndpointId { slot, generation: self.generation[slot as usize] }
     }
 
+    pub(crate) fn name(&self, slot: u32) -> &str {
+        &self.name[slot as usize]
+    }
+
     /// The slot of an id, unless it names a former holder.
     pub(crate) fn slot(&self, id: EndpointId) -> Option<u32> {
         let i = id.index();

@@ -12,15 +12,26 @@
 //! - *confirmed*: the engine said so ([`PrefixIndex::insert_confirmed`]), for the
 //!   accelerator's memory, the host's, or both.
 
+//!
+//! # How it is kept
+//! Consecutive blocks that are held alike are one *run* of up to 64 blocks, with
+//! one set of holders ([`store`]). Readers walk along the runs of a chain
+//! without a lock ([`lookup`]); one writer at a time changes them ([`write`]).
+
 mod chain;
 mod config;
 pub mod engine_map;
 mod index;
+mod lookup;
 mod matches;
+mod snapshot;
 mod stats;
+mod store;
+mod write;
 
 pub use chain::{Kind, chain, next, seed, token_blocks};
 pub use config::IndexConfig;
-pub use index::{PrefixIndex, Restored, SnapshotError, Tier};
+pub use index::{PrefixIndex, Tier};
 pub use matches::{Match, Matches};
+pub use snapshot::{Restored, SnapshotError};
 pub use stats::Stats;

@@ -1,33 +1,73 @@
 //! From a scanned body to what the Gate needs to know.
 
-use forebay_core::{Priority, RequestFacts};
-use forebay_wire::body::Scan;
+use forebay_core::{Prefix, Priority, RequestFacts, Slo, TenantId};
+use forebay_prefix::{Kind, chain, seed};
+use forebay_wire::body::{BLOCK_BYTES, Scan};
 use http::HeaderMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::registry::Route;
 
-/// Bytes of text per token, on average over languages and code. Only relative
-/// sizes matter to the policies that use it.
-const BYTES_PER_TOKEN: usize = 4;
-
 /// Facts of one request. Control headers count only when the caller is trusted.
 pub(crate) fn of(scan: &Scan, route: &Route, headers: &HeaderMap, trusted: bool) -> RequestFacts {
     let control = |name: &str| if trusted { headers.get(name) } else { None };
-    let session = control("x-forebay-session").map(|value| xxh3_64(value.as_bytes()));
+    let session = control("x-forebay-session").map(|value| xxh3_64(value.as_bytes())).or(scan.user_hash);
     let priority = control("x-forebay-priority").and_then(|v| v.to_str().ok()).and_then(priority);
-    let prompt = scan.prompt_bytes.div_ceil(BYTES_PER_TOKEN) + scan.prompt_token_ids;
+    let limit = |name: &str, usual: f32| {
+        let asked = control(name).and_then(|v| v.to_str().ok()?.trim().parse::<f32>().ok());
+        Some(asked.filter(|ms| ms.is_finite() && *ms > 0.0).unwrap_or(usual))
+    };
+    let slo = &route.pool.slo;
+    let ms = |d: std::time::Duration| d.as_secs_f32() * 1e3;
+    let bytes_per_token = route.bytes_per_token.get();
     // What such requests usually take, unless this one may not take as much.
     let usual = route.usual_output();
     let output = scan.max_output_tokens.map_or(usual, |max| max.min(usual));
     RequestFacts {
         pool: route.pool.id,
         model: route.model_id,
+        adapter: route.adapter.is_some().then_some(route.model_id),
+        version: None,
+        tenant: TenantId::default(),
         priority: priority.unwrap_or_default(),
-        prompt_tokens: u32::try_from(prompt).unwrap_or(u32::MAX).max(1),
+        slo: Slo {
+            ttft_ms: limit("x-forebay-slo-ttft-ms", ms(slo.ttft)),
+            tpot_ms: limit("x-forebay-slo-tpot-ms", ms(slo.tpot)),
+        },
+        prompt_tokens: prompt_tokens(scan, bytes_per_token),
         output_tokens: output.saturating_mul(scan.choices).saturating_mul(scan.prompts.max(1)),
         stream: scan.stream,
-        affinity: session.or(scan.user_hash).unwrap_or(scan.prompt_head_hash),
+        affinity: session.unwrap_or(scan.prompt_head_hash),
+        session,
+        prefix: text_prefix(scan, route, bytes_per_token),
+        costs: Vec::new(),
+    }
+}
+
+/// Token ids count themselves; text is measured by what its tokens usually are.
+fn prompt_tokens(scan: &Scan, bytes_per_token: f32) -> u32 {
+    let text = if scan.prompts > 1 { scan.prompt_bytes } else { scan.rendered_bytes };
+    let text = text.saturating_sub(scan.prompt_token_ids * 4) as f32 / bytes_per_token;
+    u32::try_from(text.ceil() as usize + scan.prompt_token_ids).unwrap_or(u32::MAX).max(1)
+}
+
+/// The prompt's text in the prefix index.
+fn text_prefix(scan: &Scan, route: &Route, bytes_per_token: f32) -> Prefix {
+    if scan.text_blocks.is_empty() {
+        return Prefix::default();
+    }
+    let model = route.rewrite.as_deref().unwrap_or(&route.model);
+    let (model, adapter) = match &route.adapter {
+        Some(base) => (&**base, Some(model)),
+        None => (model, None),
+    };
+    // Of token ids four bytes are one token.
+    let bytes_per_token = if scan.prompt_token_ids > 0 { 4.0 } else { bytes_per_token };
+    Prefix {
+        chain: chain(seed(model, adapter, scan.cache_salt, Kind::Text), &scan.text_blocks),
+        block_tokens: BLOCK_BYTES as f32 / bytes_per_token,
+        exact: false,
+        matches: Vec::new(),
     }
 }
 

@@ -14,6 +14,7 @@ use forebay_wire::sse::{ModelEditor, rewrite_model_json};
 use http::{HeaderValue, Request, StatusCode, Uri, Version, header};
 
 use crate::endpoint::Endpoint;
+use crate::orca;
 use crate::problem::Problem;
 use crate::registry::Route;
 use crate::relay::{Relay, Stopped};
@@ -66,8 +67,9 @@ pub(crate) async fn forward(
     }
     let endpoint = settle.endpoint().and_then(|endpoint| endpoint.name_value.clone());
     settle.head(answer.head.status);
-    let watching = Watching::new(api, &answer.head.headers);
     let mut head = answer.head;
+    orca::take(&mut head.headers, &route.pool, settle.ticket());
+    let watching = Watching::new(api, &head.headers);
     let mut relay = Box::new(Relay::new(answer.body, watching, timer, settle));
     let edited = match &route.rewrite {
         Some(_) if relay.is_events() => {

@@ -152,8 +152,14 @@ async fn answer(
         proxy.metrics().decision(took);
         route.metrics.queue_wait(Duration::ZERO);
     }
-    let settle =
-        Box::new(Settle::new(Arc::clone(proxy), Arc::clone(&route), request_id.clone(), ticket, started));
+    let settle = Box::new(Settle::new(
+        Arc::clone(proxy),
+        Arc::clone(&route),
+        request_id.clone(),
+        ticket,
+        started,
+        prompt_text_bytes(&scan),
+    ));
     let outgoing = outgoing(&mut parts, read.bytes, &scan, api, &route, request_id);
     let queued = started.elapsed();
     // A failure from here on has been counted by its settlement.
@@ -197,6 +203,12 @@ fn early(proxy: &Proxy, target: Result<Target<'_>, NoRoute>, path: &str) -> Resu
         Err(NoRoute::Unknown) => Err(Problem::unknown_path(path).into()),
         Err(NoRoute::Method(allow)) => Err(Problem::method(path, allow).into()),
     }
+}
+
+/// Bytes of prompt that the engine's count of prompt tokens can be held
+/// against; none when the prompt is not all text.
+fn prompt_text_bytes(scan: &Scan) -> usize {
+    if scan.prompt_token_ids > 0 || scan.prompts > 1 || scan.multipart { 0 } else { scan.rendered_bytes }
 }
 
 fn scan(api: Api, parts: &Parts, body: &[u8]) -> Result<Scan, Problem> {

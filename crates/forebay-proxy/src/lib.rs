@@ -13,6 +13,8 @@ mod forward;
 mod handle;
 mod headers;
 mod ids;
+mod learned;
+mod orca;
 mod problem;
 mod proxy;
 mod read;

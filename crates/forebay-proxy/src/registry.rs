@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use bytes::Bytes;
-use forebay_config::{Config, Timeouts};
+use forebay_config::{Config, Slo, Timeouts};
 use forebay_core::{ModelId, PoolId};
 use forebay_metrics::{Metrics, RouteMetrics};
 use serde_json::json;
+
+use crate::learned::BytesPerToken;
 
 /// Output tokens that a request takes before any was seen.
 const FIRST_USUAL_OUTPUT: u32 = 200;
@@ -19,9 +21,13 @@ pub(crate) struct PoolRoute {
     pub(crate) id: PoolId,
     pub(crate) name: String,
     pub(crate) timeouts: Timeouts,
+    /// What a good answer is, unless the request says otherwise.
+    pub(crate) slo: Slo,
     /// Other endpoints tried when nothing was sent.
     pub(crate) connect_retries: u32,
     pub(crate) preserve_host: bool,
+    /// Metrics of load reports that utilisation is computed from.
+    pub(crate) orca_metrics: Vec<String>,
 }
 
 /// One requested name on its way to one pool.
@@ -32,6 +38,9 @@ pub(crate) struct Route {
     pub(crate) model_id: ModelId,
     /// The name the engine knows, where it is another one.
     pub(crate) rewrite: Option<String>,
+    /// The base model, where this name is a LoRA adapter.
+    pub(crate) adapter: Option<String>,
+    pub(crate) bytes_per_token: BytesPerToken,
     pub(crate) metrics: RouteMetrics,
     usual_output: AtomicU32,
 }
@@ -135,7 +144,7 @@ impl RegistryBuilder {
         let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
         let mut cards = BTreeMap::new();
         let mut next = 0;
-        let mut route = |pool: &Arc<PoolRoute>, model: &str, rewrite: Option<&str>| {
+        let mut route = |pool: &Arc<PoolRoute>, model: &str, rewrite: Option<&str>, adapter: Option<&str>| {
             let id = ModelId(next);
             next += 1;
             Arc::new(Route {
@@ -143,24 +152,29 @@ impl RegistryBuilder {
                 model: model.to_owned(),
                 model_id: id,
                 rewrite: rewrite.map(str::to_owned),
+                adapter: adapter.map(str::to_owned),
+                bytes_per_token: BytesPerToken::default(),
                 metrics: metrics.route(&pool.name, model),
                 usual_output: AtomicU32::new(FIRST_USUAL_OUTPUT),
             })
         };
-        let mut serving: BTreeMap<&str, Arc<PoolRoute>> = BTreeMap::new();
+        let mut serving: BTreeMap<&str, (Arc<PoolRoute>, Option<&str>)> = BTreeMap::new();
         for (i, pool) in config.pools.iter().enumerate() {
             let shared = Arc::new(PoolRoute {
                 id: PoolId(i as u32),
                 name: pool.name.clone(),
                 timeouts: pool.timeouts,
+                slo: pool.slo,
                 connect_retries: pool.retry.connect,
                 preserve_host: pool.preserve_host,
+                orca_metrics: Vec::new(),
             });
             let parents = std::iter::once(None).chain(pool.adapters.iter().map(|_| Some(&*pool.model)));
             for (name, parent) in std::iter::once(&pool.model).chain(&pool.adapters).zip(parents) {
-                serving.insert(name, Arc::clone(&shared));
+                serving.insert(name, (Arc::clone(&shared), parent));
                 cards.insert(name.clone(), card(name, created, parent));
-                let entry = Entry { routes: vec![(1.0, route(&shared, name, None))], card: Bytes::new() };
+                let entry =
+                    Entry { routes: vec![(1.0, route(&shared, name, None, parent))], card: Bytes::new() };
                 entries.insert(name.clone(), entry);
             }
         }
@@ -169,8 +183,8 @@ impl RegistryBuilder {
                 .targets
                 .iter()
                 .filter_map(|target| {
-                    let pool = serving.get(&*target.model)?;
-                    Some((target.weight, route(pool, &alias.name, Some(&target.model))))
+                    let (pool, parent) = serving.get(&*target.model)?;
+                    Some((target.weight, route(pool, &alias.name, Some(&target.model), *parent)))
                 })
                 .collect();
             cards.insert(alias.name.clone(), card(&alias.name, created, None));

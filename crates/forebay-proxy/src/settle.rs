@@ -31,6 +31,8 @@ pub(crate) struct Settle {
     tokens: u64,
     status: Option<StatusCode>,
     answered: bool,
+    /// Bytes of its prompt; 0 when they say nothing of its tokens.
+    prompt_bytes: usize,
 }
 
 impl Settle {
@@ -40,6 +42,7 @@ impl Settle {
         request_id: HeaderValue,
         ticket: Ticket<Endpoint>,
         started: Instant,
+        prompt_bytes: usize,
     ) -> Settle {
         Settle {
             proxy,
@@ -53,6 +56,7 @@ impl Settle {
             tokens: 0,
             status: None,
             answered: false,
+            prompt_bytes,
         }
     }
 
@@ -143,6 +147,7 @@ impl Settle {
                     metrics.usage_unknown();
                 } else {
                     self.route.learn_output(usage.completion_tokens);
+                    self.route.bytes_per_token.learn(self.prompt_bytes, usage.prompt_tokens);
                 }
             }
             None if label == OutcomeLabel::Ok => metrics.usage_unknown(),

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use forebay_load::{DemoTraffic, LoadError, PromptForm};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use forebay_load::{DemoTraffic, GroupsTraffic, LoadError, PromptForm};
 
 /// A load balancer for AI inference.
 #[derive(Parser, Debug)]
@@ -40,11 +40,14 @@ pub(crate) enum Command {
         after_help = "Example:\n  forebay engine --listen 127.0.0.1:8001 --model tide-7b --profile a100-8b"
     )]
     Engine(EngineArgs),
-    /// Send a recorded trace to an OpenAI-compatible URL and sum up.
-    #[command(
-        after_help = "Example:\n  forebay replay --trace traces/azure_2023_conv.csv --url http://127.0.0.1:8080 --limit 200 --speed 10"
-    )]
+    /// Send a recorded trace, or a made-up workload, to an OpenAI-compatible URL and sum up.
+    #[command(after_help = replay_help())]
     Replay(ReplayArgs),
+    /// Read a decision log, decide everything again, and explain.
+    #[command(
+        after_help = "Example:\n  forebay decisions --log decisions.log --last 3\n\nIt fails when a decision comes out otherwise than the log says."
+    )]
+    Decisions(DecisionsArgs),
 }
 
 fn demo_help() -> String {
@@ -52,6 +55,13 @@ fn demo_help() -> String {
         "Example:\n  forebay demo --seconds 30 --policy round_robin\n\nEngines: 4 × h100-8b and 4 × a100-8b, model {}.\nTraffic: {}",
         crate::demo::MODEL,
         DemoTraffic::default()
+    )
+}
+
+fn replay_help() -> String {
+    format!(
+        "Examples:\n  forebay replay --trace traces/azure_2023_conv.csv --url http://127.0.0.1:8080 --limit 200 --speed 10\n  forebay replay --workload groups --url http://127.0.0.1:8080 --json\n\nThe workload \"groups\": {}.\nIts summary has, besides the usual, what prefix hit one cache for all endpoints would have had and, where the gateway names its endpoints (response_headers: endpoint), how busy the busiest one was; as JSON also each endpoint's share in every 10 s.",
+        GroupsTraffic::default()
     )
 }
 
@@ -71,6 +81,19 @@ pub(crate) struct CheckArgs {
     /// The configuration file.
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
+    /// Print the result as JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct DecisionsArgs {
+    /// The file, as `decision_log` in the configuration names it.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: PathBuf,
+    /// Explain so many of the newest decisions.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) last: usize,
     /// Print the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -103,6 +126,12 @@ pub(crate) struct EngineArgs {
     /// Name of a LoRA adapter it serves; may be repeated.
     #[arg(long, value_name = "NAME")]
     pub(crate) adapter: Vec<String>,
+    /// Adapters in memory at a time; all if not given.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_loras: Option<u32>,
+    /// Milliseconds of its own time that it takes to load an adapter into memory.
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub(crate) adapter_load_ms: u64,
     /// Longest prompt and answer together, in tokens.
     #[arg(long, value_name = "TOKENS")]
     pub(crate) max_model_len: Option<u32>,
@@ -118,6 +147,15 @@ pub(crate) struct EngineArgs {
     /// Let `POST /fault` make it misbehave, for tests.
     #[arg(long)]
     pub(crate) faults: bool,
+    /// Publish KV events over ZeroMQ from this address, as vLLM does.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) kv_events: Option<SocketAddr>,
+    /// Repeat KV events from this address to who asks.
+    #[arg(long, value_name = "ADDRESS", requires = "kv_events")]
+    pub(crate) kv_replay: Option<SocketAddr>,
+    /// First frame of KV event messages.
+    #[arg(long, value_name = "TOPIC", default_value = "")]
+    pub(crate) kv_topic: String,
     /// Accepted for symmetry: what engine prints on standard output is JSON anyway.
     #[arg(long)]
     pub(crate) json: bool,
@@ -143,32 +181,48 @@ pub(crate) struct DemoArgs {
 }
 
 #[derive(Args, Debug)]
+#[command(group(ArgGroup::new("what").required(true).args(["trace", "workload"])))]
 pub(crate) struct ReplayArgs {
     /// The trace: Mooncake JSONL or Azure CSV.
     #[arg(long, value_name = "FILE")]
-    pub(crate) trace: PathBuf,
+    pub(crate) trace: Option<PathBuf>,
+    /// Instead of a trace: conversations in groups that share a long system prompt.
+    #[arg(long, value_enum)]
+    pub(crate) workload: Option<Workload>,
     /// Where to send it, with or without /v1.
     #[arg(long, value_name = "URL")]
     pub(crate) url: String,
-    /// Send only the first N requests.
-    #[arg(long, value_name = "N")]
+    /// Send only the first N requests of the trace.
+    #[arg(long, value_name = "N", conflicts_with = "workload")]
     pub(crate) limit: Option<usize>,
     /// Send so many times faster than recorded; the time scale if not given.
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", conflicts_with = "workload")]
     pub(crate) speed: Option<f64>,
+    /// Groups of the workload; 64 if not given.
+    #[arg(long, value_name = "N", conflicts_with = "trace")]
+    pub(crate) groups: Option<usize>,
+    /// Conversations of the workload; 640 if not given.
+    #[arg(long, value_name = "N", conflicts_with = "trace")]
+    pub(crate) conversations: Option<u64>,
+    /// Start nothing of the workload after so many seconds.
+    #[arg(long, value_name = "N", conflicts_with = "trace")]
+    pub(crate) seconds: Option<f64>,
+    /// Endpoints behind the URL, for the mean that the busiest is compared with; those that answered if not given.
+    #[arg(long, value_name = "N", conflicts_with = "trace")]
+    pub(crate) endpoints: Option<usize>,
     /// How many times faster than life the engines run; times are reported in their time.
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     pub(crate) time_scale: f64,
     /// Name of the model; the first that the server lists if not given.
     #[arg(long, value_name = "NAME")]
     pub(crate) model: Option<String>,
-    /// How prompts are sent: exact token ids, or text.
-    #[arg(long, value_enum, default_value_t = Prompt::Ids)]
+    /// How prompts of a trace are sent: exact token ids, or text.
+    #[arg(long, value_enum, default_value_t = Prompt::Ids, conflicts_with = "workload")]
     pub(crate) prompt: Prompt,
     /// Token ids are below this.
-    #[arg(long, value_name = "N", default_value_t = 32_000)]
+    #[arg(long, value_name = "N", default_value_t = 32_000, conflicts_with = "workload")]
     pub(crate) vocab: u32,
-    /// Requests in flight at most; unlimited if not given.
+    /// Requests in flight at most; if not given, unlimited for a trace and 32 for the workload.
     #[arg(long, value_name = "N")]
     pub(crate) max_in_flight: Option<usize>,
     /// Decides the contents of prompts.
@@ -185,6 +239,12 @@ fn policy(name: &str) -> Result<forebay_config::PolicyKind, String> {
         let known: Vec<&str> = forebay_config::PolicyKind::ALL.iter().map(|policy| policy.as_str()).collect();
         format!("there is no such policy; there are {}", known.join(", "))
     })
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Workload {
+    /// As described below.
+    Groups,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -252,5 +312,20 @@ mod tests {
     fn the_command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_replay_is_of_a_trace_or_of_a_workload() {
+        let parse = |line: &str| Cli::try_parse_from(line.split(' ')).map(|_| ());
+        assert!(parse("forebay replay --url u --trace t --limit 3").is_ok());
+        assert!(parse("forebay replay --url u --workload groups --conversations 3 --json").is_ok());
+        for line in [
+            "forebay replay --url u",
+            "forebay replay --url u --trace t --workload groups",
+            "forebay replay --url u --trace t --conversations 3",
+            "forebay replay --url u --workload groups --speed 2",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
     }
 }

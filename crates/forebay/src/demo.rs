@@ -151,7 +151,7 @@ fn config(listen: SocketAddr, policy: PolicyKind, engines: &[DemoEngine]) -> Res
 
 async fn wait_ready(gateway: &Gateway, engines: usize) -> Result<(), Failure> {
     let ready = async {
-        while gateway.proxy().live().pool(PoolId(0)).ready < engines {
+        while gateway.proxy().live().pool(PoolId(0)).map_or(0, |pool| pool.ready) < engines {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

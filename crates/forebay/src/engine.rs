@@ -1,6 +1,7 @@
 //! `forebay engine`
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use forebay_engine::{Engine, EngineOptions, Exit};
 use forebay_sim::engine::Profile;
@@ -29,10 +30,15 @@ pub(crate) fn run(args: EngineArgs) -> Result<ExitCode, Failure> {
     options.time_scale = args.time_scale;
     options.seed = args.seed;
     options.adapters = args.adapter;
+    options.max_loras = args.max_loras;
+    options.adapter_load = Duration::from_millis(args.adapter_load_ms);
     options.max_num_seqs = args.max_num_seqs;
     options.kv_tokens = args.kv_tokens;
     options.max_queued = args.max_queued;
     options.faults = args.faults;
+    options.kv_events = args.kv_events;
+    options.kv_replay = args.kv_replay;
+    options.kv_topic = args.kv_topic;
     if let Some(len) = args.max_model_len {
         options.max_model_len = len;
     }

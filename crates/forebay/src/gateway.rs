@@ -11,6 +11,7 @@ use forebay_fleet::{Fleet, HttpProbe, Target};
 use forebay_gate::{AdmissionConfig, PoolConfig};
 use forebay_live::Live;
 use forebay_metrics::{EndpointStateLabel, Metrics};
+use forebay_prefix::IndexConfig;
 use forebay_net::upstream::{Upstream, UpstreamOptions};
 use forebay_proxy::{DrainPhase, Endpoint, Proxy, RegistryBuilder, Settings};
 use tokio::net::TcpListener;
@@ -74,7 +75,7 @@ impl Gateway {
         admin_listener.set_nonblocking(true).map_err(doing)?;
         let admin = admin_listener.local_addr().map_err(doing)?;
 
-        let live = Arc::new(Live::new(groups(&config.pools), seed));
+        let live = Arc::new(Live::new(groups(&config.pools), seed, IndexConfig::default()));
         let targets = join_endpoints(&config, &live, &metrics, workers);
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let registry = RegistryBuilder::build(&config, &metrics, created);
@@ -192,7 +193,12 @@ fn join_endpoints(
         let admission = AdmissionConfig { limit: pool.in_flight, ..AdmissionConfig::OPEN };
         live.configure(
             id,
-            PoolConfig { policy: pool.policy, hash_balance_factor: pool.hash_balance_factor, admission },
+            PoolConfig {
+                policy: pool.policy,
+                hash_balance_factor: pool.hash_balance_factor,
+                admission,
+                ..PoolConfig::default()
+            },
         );
         for endpoint in &pool.endpoints {
             let upstream = upstream(pool, endpoint, metrics, workers);
@@ -207,7 +213,12 @@ fn join_endpoints(
             if let Some(label) = EndpointStateLabel::from_word(state.as_str()) {
                 member.upstream().metrics().state(label);
             }
-            let facts = EndpointFacts { name: endpoint.name.clone(), weight: endpoint.weight };
+            let facts = EndpointFacts {
+                name: endpoint.name.clone(),
+                weight: endpoint.weight,
+                accelerator: endpoint.accelerator.clone(),
+                version: None,
+            };
             if let Some(key) = live.join(id, facts, state, Arc::new(member))
                 && pool.health.enabled
             {

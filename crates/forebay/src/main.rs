@@ -8,6 +8,7 @@ use clap::Parser;
 
 mod check;
 mod cli;
+mod decisions;
 mod demo;
 mod engine;
 mod files;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         cli::Command::Engine(options) => engine::run(options),
         cli::Command::Demo(options) => demo::run(options),
         cli::Command::Replay(options) => replay::run(options),
+        cli::Command::Decisions(options) => decisions::run(&options),
     };
     match result {
         Ok(code) => code,

@@ -9,7 +9,7 @@ use forebay_admin::{
 };
 use forebay_config::Config;
 use forebay_core::PoolId;
-use forebay_live::{DecisionRecord, EndpointKey};
+use forebay_live::{EndpointKey, GateDecision};
 use forebay_proxy::{DrainPhase, Proxy};
 
 /// Reads the state of the gateway when asked.
@@ -33,13 +33,14 @@ impl StatusPage {
             .map(|(i, pool)| {
                 let id = PoolId(i as u32);
                 let view = self.proxy.live().pool(id);
+                let (ready, in_flight) = view.map_or((0, 0), |view| (view.ready, view.in_flight));
                 let members = endpoints.iter().filter(|view| view.pools.contains(&id));
                 PoolStatus {
                     name: pool.name.clone(),
                     model: pool.model.clone(),
                     policy: pool.policy.to_string(),
-                    ready: view.ready,
-                    in_flight: u64::from(view.in_flight),
+                    ready,
+                    in_flight: u64::from(in_flight),
                     endpoints: members
                         .map(|view| EndpointStatus {
                             id: format!("{}.{}.{}", view.key.gate, view.key.id.slot, view.key.id.generation),
@@ -107,7 +108,7 @@ impl StatusSource for StatusPage {
                 .enumerate()
                 .map(|(i, pool)| PoolReadiness {
                     name: pool.name.clone(),
-                    ready: self.proxy.live().pool(PoolId(i as u32)).ready,
+                    ready: self.proxy.live().pool(PoolId(i as u32)).map_or(0, |pool| pool.ready),
                 })
                 .collect(),
         }
@@ -118,24 +119,19 @@ impl StatusSource for StatusPage {
         let now = live.clock().now();
         let names: BTreeMap<EndpointKey, String> =
             live.endpoints().into_iter().map(|view| (view.key, view.member.name.clone())).collect();
-        let view = |record: DecisionRecord| {
-            let why = record.decision.explanation;
-            let key = EndpointKey { gate: record.gate, id: record.decision.endpoint };
-            let endpoint = names.get(&key).cloned().unwrap_or_default();
+        let view = |decision: GateDecision| {
+            let why = decision.record;
+            let name = |id| names.get(&EndpointKey { gate: decision.gate, id }).cloned().unwrap_or_default();
             let pool = self.config.pools.get(why.pool.index()).map(|pool| pool.name.clone());
-            let reason = format!(
-                "{} of {} eligible endpoints: {endpoint} (score {:.4}, {} in flight)",
-                why.policy, why.candidates, why.score, why.in_flight
-            );
             DecisionView {
-                age_seconds: now.since(record.at).as_secs_f64(),
+                age_seconds: now.since(why.at).as_secs_f64(),
                 pool: pool.unwrap_or_default(),
-                endpoint,
+                endpoint: name(why.endpoint),
                 policy: why.policy.to_string(),
                 candidates: why.candidates,
                 score: why.score,
                 in_flight: why.in_flight,
-                reason,
+                reason: why.reason(name),
             }
         };
         live.decisions(last).into_iter().map(view).collect()

@@ -54,13 +54,13 @@ pub enum LogError {
 }
 
 /// Decides everything in a log again and compares. `each` sees every decision
-/// as it was made now, with its explanation.
+/// as it was made now, with its explanation, and the Gate right after it.
 ///
 /// # Errors
 /// When the log cannot be read, or is damaged elsewhere than at its end.
 pub fn replay(
     mut log: impl Read,
-    mut each: impl FnMut(u32, &DecisionRecord),
+    mut each: impl FnMut(&Gate, &DecisionRecord),
 ) -> Result<ReplayReport, LogError> {
     let mut report = ReplayReport::default();
     let line = read_line(&mut log)?;
@@ -102,7 +102,7 @@ fn one(
     number: u32,
     entry: Entry,
     report: &mut ReplayReport,
-    each: &mut impl FnMut(u32, &DecisionRecord),
+    each: &mut impl FnMut(&Gate, &DecisionRecord),
 ) {
     let (same, decided) = match (entry, gates.get_mut(&number)) {
         (Entry::Snapshot(gate), known) => {
@@ -136,7 +136,7 @@ fn one(
     if let Some(gate) = gates.get(&number) {
         let mut records: Vec<_> = gate.decisions(decided as usize).collect();
         records.reverse();
-        records.into_iter().for_each(|record| each(number, record));
+        records.into_iter().for_each(|record| each(gate, record));
     }
 }
 

@@ -53,6 +53,8 @@ any_policy! {
     Predictive(predictive::Predictive),
     LeastLatency(least_latency::LeastLatency),
     LeastQueue(least_queue::LeastQueue),
+    Prequal(prequal::Prequal),
+    OrcaWeightedRoundRobin(orca_weighted_round_robin::OrcaWeightedRoundRobin),
     RoundRobin(round_robin::RoundRobin),
     WeightedRoundRobin(weighted_round_robin::WeightedRoundRobin),
     Random(random::Random),
@@ -71,6 +73,10 @@ impl AnyPolicy {
                 AnyPolicy::LeastLatency(super::least_latency::LeastLatency::default())
             }
             PolicyKind::LeastQueue => AnyPolicy::LeastQueue(super::least_queue::LeastQueue::default()),
+            PolicyKind::Prequal => AnyPolicy::Prequal(super::prequal::Prequal::default()),
+            PolicyKind::OrcaWeightedRoundRobin => AnyPolicy::OrcaWeightedRoundRobin(
+                super::orca_weighted_round_robin::OrcaWeightedRoundRobin::default(),
+            ),
             PolicyKind::RoundRobin => AnyPolicy::RoundRobin(super::round_robin::RoundRobin::default()),
             PolicyKind::WeightedRoundRobin => {
                 AnyPolicy::WeightedRoundRobin(super::weighted_round_robin::WeightedRoundRobin::default())

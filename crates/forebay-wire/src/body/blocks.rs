@@ -13,8 +13,8 @@ const SPARE: usize = 1 + ROOM;
 /// Takes a text in pieces; what comes out depends on the text alone.
 ///
 /// A block that lies in one piece is hashed where it lies. Others are put
-/// together here: at this size copying and hashing at once takes less than half
-/// of what XXH3's own streaming state does.
+/// together here: copying three pieces and hashing them at once takes two thirds
+/// of what XXH3's own streaming state takes (17 to 26 ns).
 pub(super) struct Blocks {
     hashes: Vec<u64>,
     /// The block that is not full yet, and room for writing beyond its end.

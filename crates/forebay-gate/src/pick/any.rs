@@ -55,6 +55,8 @@ any_policy! {
     LeastQueue(least_queue::LeastQueue),
     Prequal(prequal::Prequal),
     OrcaWeightedRoundRobin(orca_weighted_round_robin::OrcaWeightedRoundRobin),
+    PrefixAffinity(prefix_affinity::PrefixAffinity),
+    SessionAffinity(session_affinity::SessionAffinity),
     RoundRobin(round_robin::RoundRobin),
     WeightedRoundRobin(weighted_round_robin::WeightedRoundRobin),
     Random(random::Random),
@@ -77,6 +79,10 @@ impl AnyPolicy {
             PolicyKind::OrcaWeightedRoundRobin => AnyPolicy::OrcaWeightedRoundRobin(
                 super::orca_weighted_round_robin::OrcaWeightedRoundRobin::default(),
             ),
+            PolicyKind::PrefixAffinity => AnyPolicy::PrefixAffinity(super::prefix_affinity::PrefixAffinity),
+            PolicyKind::SessionAffinity => {
+                AnyPolicy::SessionAffinity(super::session_affinity::SessionAffinity::default())
+            }
             PolicyKind::RoundRobin => AnyPolicy::RoundRobin(super::round_robin::RoundRobin::default()),
             PolicyKind::WeightedRoundRobin => {
                 AnyPolicy::WeightedRoundRobin(super::weighted_round_robin::WeightedRoundRobin::default())

@@ -6,6 +6,7 @@
 //! knows what the old one knew.
 
 mod any;
+mod bounded;
 mod by_slot;
 mod consistent_hash;
 pub(crate) mod cost;
@@ -16,9 +17,12 @@ mod least_work;
 mod orca_weighted_round_robin;
 mod power_of_two;
 mod predictive;
+mod prefix_affinity;
 mod prequal;
 mod random;
 mod round_robin;
+mod session_affinity;
+mod sessions;
 mod weighted_round_robin;
 
 use std::time::Duration;

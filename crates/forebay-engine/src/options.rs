@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use forebay_sim::engine::Profile;
 
+use crate::dialect::MetricsDialect;
+
 /// The settings of one simulated model server.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -35,6 +37,8 @@ pub struct EngineOptions {
     pub max_model_len: u32,
     /// Requests are refused with 503 while this many wait; None never refuses.
     pub max_queued: Option<u32>,
+    /// Whose names it uses for its load.
+    pub dialect: MetricsDialect,
     /// Whether `POST /fault` works. Anyone who reaches the port can then break
     /// the engine, so it is for tests only.
     pub faults: bool,
@@ -64,6 +68,7 @@ impl EngineOptions {
             kv_tokens: None,
             max_model_len: 131_072,
             max_queued: None,
+            dialect: MetricsDialect::Vllm,
             faults: false,
             kv_events: None,
             kv_replay: None,

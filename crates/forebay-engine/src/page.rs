@@ -20,6 +20,8 @@ pub(crate) struct Page<'a> {
     pub(crate) adapters: Option<(usize, &'a [(String, f64)])>,
     /// When the engine started, in seconds since 1970.
     pub(crate) started: f64,
+    /// Engine time since then, in seconds.
+    pub(crate) elapsed: f64,
 }
 
 /// The label that every series of an engine has, beside the model.
@@ -193,7 +195,7 @@ impl Page<'_> {
 }
 
 /// Seconds since 1970 as the original writes them.
-fn date(unix: f64) -> String {
+pub(crate) fn date(unix: f64) -> String {
     format!("{unix:e}").replace('e', "e+0")
 }
 
@@ -202,6 +204,6 @@ fn header(out: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 /// A label value as the exposition format wants it.
-fn escape(value: &str) -> String {
+pub(crate) fn escape(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

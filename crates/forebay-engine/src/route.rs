@@ -12,10 +12,12 @@ use serde_json::{Map, Value};
 use crate::api::{anthropic, hex_id, info, lora};
 use crate::body::EngineBody;
 use crate::conn::ConnState;
+use crate::dialect::MetricsDialect;
 use crate::error::ApiError;
 use crate::fault::Fault;
 use crate::fields::parse_object;
 use crate::infer::{Call, infer};
+use crate::options::EngineOptions;
 use crate::orca::Orca;
 use crate::shared::Shared;
 
@@ -30,6 +32,7 @@ pub(crate) enum Action {
     Health,
     Version,
     Load,
+    Loads,
     Models,
     KvSources,
     ResetCache,
@@ -50,17 +53,20 @@ pub(crate) enum Action {
 }
 
 /// The action of a path, and the methods it takes.
-fn find(path: &str, faults: bool) -> Option<(Action, &'static [Method])> {
+fn find(path: &str, options: &EngineOptions) -> Option<(Action, &'static [Method])> {
+    let faults = options.faults;
+    let (vllm, sglang) = (options.dialect == MetricsDialect::Vllm, options.dialect == MetricsDialect::Sglang);
     const GET: &[Method] = &[Method::GET];
     const BOTH: &[Method] = &[Method::GET, Method::POST];
     const POST: &[Method] = &[Method::POST];
     Some(match path {
         "/health" => (Action::Health, GET),
         "/ping" => (Action::Health, BOTH),
-        "/version" => (Action::Version, GET),
-        "/load" => (Action::Load, GET),
+        "/version" if vllm => (Action::Version, GET),
+        "/v1/loads" if sglang => (Action::Loads, GET),
+        "/load" if vllm => (Action::Load, GET),
         "/metrics" => (Action::Metrics, GET),
-        "/kv_event_sources" => (Action::KvSources, GET),
+        "/kv_event_sources" if vllm => (Action::KvSources, GET),
         "/v1/models" => (Action::Models, GET),
         "/v1/chat/completions" => (Action::Chat, POST),
         "/v1/completions" => (Action::Text, POST),
@@ -88,7 +94,11 @@ pub(crate) async fn respond(shared: Arc<Shared>, conn: Arc<ConnState>, request: 
     let id = given.as_ref().and_then(|id| id.to_str().ok()).unwrap_or(&drawn).to_string();
     let mut answer = dispatch(&shared, &conn, request, &id).await;
     let headers = answer.headers_mut();
-    headers.insert(SERVER, HeaderValue::from_static("forebay-engine"));
+    let server = match shared.options.dialect {
+        MetricsDialect::Llamacpp => "llama.cpp",
+        _ => "forebay-engine",
+    };
+    headers.insert(SERVER, HeaderValue::from_static(server));
     if let Some(value) = given.or_else(|| HeaderValue::from_str(&id).ok()) {
         headers.insert("x-request-id", value);
     }
@@ -102,7 +112,7 @@ async fn dispatch(
     id: &str,
 ) -> Answer {
     let (head, body) = request.into_parts();
-    let Some((action, methods)) = find(head.uri.path(), shared.options.faults) else {
+    let Some((action, methods)) = find(head.uri.path(), &shared.options) else {
         return json(StatusCode::NOT_FOUND, r#"{"detail":"Not Found"}"#);
     };
     if !methods.contains(&head.method) {
@@ -117,6 +127,7 @@ async fn dispatch(
         Action::Load => {
             Some((format!(r#"{{"server_load":{}}}"#, shared.stats().in_flight), "application/json"))
         }
+        Action::Loads => Some((shared.loads(), "application/json")),
         Action::Models => Some((info::models(shared), "application/json")),
         Action::KvSources => Some((info::kv_sources(shared), "application/json")),
         Action::ResetCache => {

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use forebay_core::Time;
 use forebay_sim::engine::Profile;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::clock::unix_seconds;
+use crate::dialect::MetricsDialect;
 use crate::error::ApiError;
 use crate::fault::{Away, Fault, FaultKind, RequestFault};
 use crate::kv::{KvMessage, KvSettings};
 use crate::options::EngineOptions;
+use crate::other_pages;
 use crate::page::Page;
 use crate::state::{Job, JobId, State};
 
@@ -258,9 +261,22 @@ impl Shared {
     }
 
     pub(crate) fn metrics_page(&self) -> String {
+        self.page(|page| match self.options.dialect {
+            MetricsDialect::Vllm => page.render(),
+            other => other_pages::render(other, page),
+        })
+    }
+
+    /// SGLang's other way of telling its load.
+    pub(crate) fn loads(&self) -> String {
+        self.page(|page| other_pages::loads(page, self.profile.name))
+    }
+
+    fn page(&self, show: impl FnOnce(&Page<'_>) -> String) -> String {
         let mut state = self.state.lock();
         let state = &mut *state;
-        let page = Page {
+        let elapsed = state.clock.now().since(Time::ZERO).as_secs_f64();
+        show(&Page {
             model: &self.options.model,
             profile: &self.profile,
             load: state.model.load(),
@@ -268,8 +284,8 @@ impl Shared {
             metrics: &state.metrics,
             adapters: state.adapters.report(unix_seconds()),
             started: state.started,
-        };
-        page.render()
+            elapsed,
+        })
     }
 
     /// Names of the known adapters.

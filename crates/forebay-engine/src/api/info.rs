@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{hex_id, resolve, turns};
 use crate::clock::unix_seconds;
+use crate::dialect::MetricsDialect;
 use crate::error::ApiError;
 use crate::fields::Fields;
 use crate::shared::Shared;
@@ -14,17 +15,23 @@ use crate::tokens::{chat_tokens, detokenize, text_tokens};
 /// `GET /v1/models`.
 pub(crate) fn models(shared: &Arc<Shared>) -> String {
     let own = &shared.options.model;
-    let mut list = vec![card(own, None, Some(shared.max_model_len), 0)];
-    list.extend(shared.adapters().iter().zip(1..).map(|(name, n)| card(name, Some(own), None, n)));
+    let owner = match shared.options.dialect {
+        // It names the model again.
+        MetricsDialect::Tgi => own,
+        other => other.as_str(),
+    };
+    let mut list = vec![card(own, owner, None, Some(shared.max_model_len), 0)];
+    list.extend(shared.adapters().iter().zip(1..).map(|(name, n)| card(name, owner, Some(own), None, n)));
     format!(r#"{{"object":"list","data":[{}]}}"#, list.join(","))
 }
 
-fn card(name: &str, parent: Option<&str>, max_model_len: Option<u32>, n: u64) -> String {
+fn card(name: &str, owner: &str, parent: Option<&str>, max_model_len: Option<u32>, n: u64) -> String {
     let created = unix_seconds() as u64;
     let permission = hex_id(created, n);
     format!(
-        r#"{{"id":{},"object":"model","created":{created},"owned_by":"vllm","root":{},"parent":{},"max_model_len":{},"permission":[{{"id":"modelperm-{permission}","object":"model_permission","created":{created},"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}}]}}"#,
+        r#"{{"id":{},"object":"model","created":{created},"owned_by":{},"root":{},"parent":{},"max_model_len":{},"permission":[{{"id":"modelperm-{permission}","object":"model_permission","created":{created},"allow_create_engine":false,"allow_sampling":true,"allow_logprobs":true,"allow_search_indices":false,"allow_view":true,"allow_fine_tuning":false,"organization":"*","group":null,"is_blocking":false}}]}}"#,
         json!(name),
+        json!(owner),
         json!(name),
         json!(parent),
         json!(max_model_len)

@@ -9,6 +9,8 @@ use std::future::Future;
 
 use forebay_wire::signals::{Dialect, detect, detect_models, detect_root, read_models};
 
+use http::Uri;
+
 use super::ScrapeTarget;
 use super::engine::{beside, metrics_page};
 use super::failure::ScrapeFailure;
@@ -30,11 +32,13 @@ pub(crate) struct Detected {
     pub(crate) dialect: Dialect,
     /// The metrics page that showed it.
     pub(crate) page: Option<Page>,
+    /// It lists its models as OpenAI does, whatever its own way is.
+    pub(crate) lists: bool,
 }
 
 impl From<Dialect> for Detected {
     fn from(dialect: Dialect) -> Detected {
-        Detected { dialect, page: None }
+        Detected { dialect, page: None, lists: false }
     }
 }
 
@@ -42,7 +46,6 @@ impl From<Dialect> for Detected {
 /// in time, is asked no further.
 pub(crate) async fn find<Id>(target: &ScrapeTarget<Id>, ask: &impl Ask) -> Result<Detected, ScrapeFailure> {
     let here = |path: &str| Page::get(&beside(&target.url, path), target.h2c);
-    let mut asked_before: Vec<Page> = Vec::new();
 
     let listed = answered(
         ask.ask(&here("/v1/models")?, |body| {
@@ -55,26 +58,31 @@ pub(crate) async fn find<Id>(target: &ScrapeTarget<Id>, ask: &impl Ask) -> Resul
         return Ok(Dialect::Ollama.into());
     }
 
-    // Triton's page is at another port, where another program may have one.
-    let usual = [Dialect::Vllm, Dialect::Trtllm];
-    for dialect in named.into_iter().chain(usual) {
-        let Some(page) = metrics_page(target, dialect)? else { continue };
-        if asked_before.iter().any(|before| before.uri() == page.uri()) {
+    // Triton's page is at another port, where another program may have one;
+    // its frontend for OpenAI's API has one at its own.
+    let pages: &[Dialect] = match &named {
+        Some(Dialect::Triton) => &[Dialect::Vllm, Dialect::Triton],
+        Some(dialect) => std::slice::from_ref(dialect),
+        None => &[Dialect::Vllm, Dialect::Trtllm],
+    };
+    let mut asked_before: Option<Uri> = None;
+    for of in pages {
+        let Some(page) = metrics_page(target, *of)? else { continue };
+        // The user's page is the same for every engine.
+        if asked_before.as_ref() == Some(page.uri()) {
             continue;
         }
-        let found = match ask.ask(&page, detect).await {
-            Ok(found) => found,
-            Err(failure) if failure.answered() || named.is_some() => None,
+        match ask.ask(&page, detect).await {
+            Ok(Some(dialect)) => return Ok(Detected { dialect, page: Some(page), lists: is_list }),
+            Ok(None) => {}
+            Err(failure) if failure.answered() || named.is_some() => {}
             Err(failure) => return Err(failure),
-        };
-        if let Some(dialect) = found {
-            return Ok(Detected { dialect, page: Some(page) });
         }
-        if let Some(dialect) = named {
-            // Its page is switched off, or in trouble just now.
-            return Ok(dialect.into());
-        }
-        asked_before.push(page);
+        asked_before = Some(page.uri().clone());
+    }
+    if let Some(dialect) = named {
+        // Its page is switched off, or in trouble just now.
+        return Ok(Detected { dialect, page: None, lists: is_list });
     }
 
     let is_triton = answered(ask.ask(&here("/v2")?, is_triton).await)?;

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
+use super::super::engine::Engine;
 use super::*;
 
 const AT: &str = "http://10.0.0.1:8000";
@@ -121,6 +122,18 @@ fn a_page_that_hangs_does_not_hide_who_answers() {
 fn a_list_behind_a_key_does_not_hide_the_metrics() {
     let table = Table::default().with("/v1/models", Err(ScrapeFailure::Status(401))).with("/metrics", VLLM);
     assert_eq!(found(&table), Ok(Dialect::Vllm));
+}
+
+#[test]
+fn tritons_frontend_for_openais_api_has_its_metrics_beside_it() {
+    let frontend = Table::default().owned_by("Triton Inference Server");
+    let frontend = frontend.with("/metrics", Ok("nv_inference_pending_request_count 1\n"));
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let found = runtime.block_on(find(&ScrapeTarget::new((), AT), &frontend)).unwrap();
+    assert_eq!(found.dialect, Dialect::Triton);
+    let engine = Engine::new(&ScrapeTarget::new((), AT), found).unwrap();
+    assert_eq!(engine.metrics.unwrap().uri(), &*format!("{AT}/metrics"));
+    assert_eq!((engine.listing, engine.models.uri().path()), (Dialect::Openai, "/v1/models"));
 }
 
 #[test]

@@ -20,6 +20,8 @@ pub(crate) struct Engine {
     /// The load in JSON, where the engine has it.
     pub(crate) loads: Option<Page>,
     pub(crate) models: Page,
+    /// In whose way the models are listed.
+    pub(crate) listing: Dialect,
 }
 
 impl Engine {
@@ -27,7 +29,9 @@ impl Engine {
     pub(crate) fn new<Id>(target: &ScrapeTarget<Id>, found: Detected) -> Result<Engine, ScrapeFailure> {
         let dialect = found.dialect;
         let here = |path: &str| Page::get(&beside(&target.url, path), target.h2c);
-        let (method, path) = dialect.resident_path();
+        // Triton's frontend for OpenAI's API has no repository.
+        let listing = if found.lists && dialect == Dialect::Triton { Dialect::Openai } else { dialect };
+        let (method, path) = listing.resident_path();
         let method = if method == "POST" { Method::POST } else { Method::GET };
         Ok(Engine {
             dialect,
@@ -38,6 +42,7 @@ impl Engine {
             },
             loads: dialect.loads_path().map(here).transpose()?,
             models: Page::new(method, &beside(&target.url, path), target.h2c)?,
+            listing,
         })
     }
 

@@ -14,6 +14,9 @@ use super::failure::ScrapeFailure;
 /// Longest page that is read.
 pub(crate) const MAX_PAGE: usize = 5 << 20;
 
+/// Longest body of an answer that cannot be used; the connection closes at a longer one.
+const MAX_REFUSAL: usize = 64 << 10;
+
 /// Buffers that grew beyond this are not kept for the next page.
 const KEPT_BUFFER: usize = 256 << 10;
 
@@ -113,7 +116,11 @@ impl Pages {
             return if into.is_empty() { Err(ScrapeFailure::Empty) } else { Ok(()) };
         }
         let answer = self.client.send(page.request()).await?;
-        usable(answer.status(), answer.headers())?;
+        if let Err(failure) = usable(answer.status(), answer.headers()) {
+            // Read to its end, so that the connection can be kept.
+            let _ = answer.into_body().read_whole(MAX_REFUSAL).await;
+            return Err(failure);
+        }
         let mut body = answer.into_body();
         while let Some(frame) = body.frame().await {
             if let Ok(data) = frame?.into_data() {

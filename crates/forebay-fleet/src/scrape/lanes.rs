@@ -28,3 +28,36 @@ impl Lanes {
         lane.acquire().await.ok()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime;
+
+    use super::*;
+
+    #[test]
+    fn those_that_fail_hold_up_nobody_else() {
+        let lanes = Lanes::new();
+        let runtime = runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        let entered = async |failing| {
+            // Asked once: a free place is given at once.
+            tokio::time::timeout(std::time::Duration::ZERO, lanes.enter(failing)).await.ok().flatten()
+        };
+        runtime.block_on(async {
+            let mut held = Vec::new();
+            for _ in 0..FAILING {
+                held.extend(entered(true).await);
+            }
+            assert_eq!(held.len(), FAILING);
+            assert!(entered(true).await.is_none(), "its lane is full");
+            let mut healthy = Vec::new();
+            for _ in 0..HEALTHY {
+                healthy.extend(entered(false).await);
+            }
+            assert_eq!(healthy.len(), HEALTHY);
+            assert!(entered(false).await.is_none(), "its lane is full");
+            held.pop();
+            assert!(entered(true).await.is_some(), "a place has become free");
+        });
+    }
+}

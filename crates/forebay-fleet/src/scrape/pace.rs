@@ -173,7 +173,7 @@ mod tests {
         let mut starts = Vec::new();
         for ordinal in 0..100 {
             let mut pace = Pace::new(MIN, MAX, ordinal, 7);
-            (0..9).for_each(|_| drop(pace.failed()));
+            (0..9).for_each(|_| _ = pace.failed());
             starts.push(wait(&pace).as_millis() / 125);
         }
         starts.sort_unstable();

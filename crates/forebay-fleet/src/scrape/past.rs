@@ -58,16 +58,16 @@ impl Past {
     }
 
     /// Whether what tells `now` began after what told the signals before.
-    pub(crate) fn is_new(&self, now: &Signals) -> bool {
-        self.signals
-            .as_ref()
-            .is_some_and(|before| restarted(before, now) || disjoint(&before.models, &now.models))
+    pub(crate) fn is_new(&mut self, now: &Signals) -> bool {
+        let before = self.signals.as_ref();
+        let is_new = before.is_some_and(|b| restarted(b, now) || disjoint(&b.models, &now.models));
+        self.told |= is_new;
+        is_new
     }
 
     /// Keeps `now` for the next comparison. Whether it was new is as
     /// [`is_new`](Self::is_new) said.
     pub(crate) fn keep(&mut self, mut now: Signals, was_new: bool) {
-        self.told |= was_new;
         if let Some(before) = self.signals.take()
             && !was_new
             && now.models.is_empty()
@@ -100,6 +100,10 @@ impl Past {
         });
         if !base.is_empty() {
             self.list = Some(base);
+        }
+        if another {
+            // What it said before is no measure for what it says now.
+            self.signals = None;
         }
         (another && !told, verdict)
     }

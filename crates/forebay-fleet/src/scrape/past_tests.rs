@@ -78,10 +78,10 @@ fn a_list_without_a_common_model_is_another_engine_once() {
 fn a_restart_that_was_told_is_not_told_again_by_the_list() {
     let mut past = Past::default();
     past.list(Dialect::Vllm, None, &models(&["tide-7b"]));
-    past.keep(signals(None, Some(5.0), &[]), false);
-    past.keep(signals(None, Some(1.0), &[]), true);
+    assert_eq!(new_ones(&mut past, &[5.0, 1.0].map(|n| signals(None, Some(n), &[]))), [false, true]);
     assert!(!past.list(Dialect::Vllm, None, &models(&["reef-13b"])).0);
     assert!(past.list(Dialect::Vllm, None, &models(&["tide-7b"])).0, "that is the next one");
+    assert!(!past.is_new(&signals(None, Some(0.0), &["tide-7b"])), "the list told it");
 }
 
 #[test]

@@ -128,11 +128,10 @@ impl<M: Membership> Loop<M> {
 
     /// Reads which models the endpoint has.
     pub(super) async fn read_models(&mut self) {
-        let Some((dialect, page)) = self.engine.as_ref().map(|e| (e.dialect, e.models.clone())) else {
-            return;
-        };
+        let Some(engine) = &self.engine else { return };
+        let (dialect, listing, page) = (engine.dialect, engine.listing, engine.models.clone());
         self.models_asked = Some(self.now());
-        let read = move |body: &[u8]| read_models(dialect, body).map_err(|_| ScrapeFailure::NotSignals);
+        let read = move |body: &[u8]| read_models(listing, body).map_err(|_| ScrapeFailure::NotSignals);
         match self.asker().read(PageKind::Models, &page, read).await {
             Ok(mut models) => {
                 models.truncate(MAX_LISTED);

@@ -95,10 +95,10 @@ impl BlockPool {
         found.extend(chain.iter().map_while(|hash| self.by_hash.get(hash)));
     }
 
-    /// Whether a block with this hash can be found.
+    /// The hashes of all blocks that can be found.
     #[cfg(test)]
-    pub(super) fn lookup_one(&self, hash: u64) -> bool {
-        self.by_hash.contains_key(&hash)
+    pub(super) fn hashes(&self) -> std::collections::BTreeSet<u64> {
+        self.by_hash.keys().copied().collect()
     }
 
     /// How many of `found` nobody holds: sharing those takes free blocks too.

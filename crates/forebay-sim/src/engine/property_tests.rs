@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use forebay_core::Time;
 use proptest::prelude::*;
@@ -10,6 +10,7 @@ enum Call {
     Enqueue { tag: u32, prompt: u32, output: u32, priority: i32 },
     Cancel { which: usize },
     Slow { factor: f64 },
+    Reset,
 }
 
 fn calls() -> impl Strategy<Value = Vec<(u64, Call)>> {
@@ -19,6 +20,7 @@ fn calls() -> impl Strategy<Value = Vec<(u64, Call)>> {
         6 => enqueue,
         2 => (0usize..40).prop_map(|which| Call::Cancel { which }),
         1 => (0.5f64..3.0).prop_map(|factor| Call::Slow { factor }),
+        1 => Just(Call::Reset),
     ];
     proptest::collection::vec((0u64..60_000_000, call), 1..40)
 }
@@ -43,12 +45,14 @@ struct Run {
     wanted: BTreeMap<SeqId, u32>,
     cancelled: BTreeMap<SeqId, Time>,
     end: EngineLoad,
+    changes: Vec<BlockChanges>,
 }
 
 /// Plays the calls; between them time goes in one leap, or from one
 /// `next_time` to the next.
 fn play(profile: Profile, calls: &[(u64, Call)], small_steps: bool) -> Run {
     let mut engine = EngineModel::new(profile);
+    engine.log_block_changes();
     let (mut events, mut now) = (Vec::new(), 0u64);
     let mut ids = Vec::new();
     let mut wanted = BTreeMap::new();
@@ -82,12 +86,37 @@ fn play(profile: Profile, calls: &[(u64, Call)], small_steps: bool) -> Run {
                 }
             }
             Call::Slow { factor } => engine.set_slowdown(factor),
+            Call::Reset => {
+                let idle = engine.load().blocks_used == 0;
+                assert_eq!(engine.reset_prefix_cache(at), idle);
+            }
         }
         check(&engine);
     }
     go(&mut engine, Time::from_nanos(now + 3_600_000_000_000), &mut events);
     assert_eq!(engine.next_time(), None, "all work ends within an hour");
-    Run { events, wanted, cancelled, end: engine.load() }
+    let changes = engine.take_block_changes();
+    // A reset with no step after it is not told yet.
+    let untold = engine.pool.log.clone().unwrap_or_default();
+    let told = changes.iter().flat_map(|batch| &batch.changes).chain(&untold);
+    assert_eq!(replayed(told), engine.pool.hashes(), "the log tells what the cache holds");
+    Run { events, wanted, cancelled, end: engine.load(), changes }
+}
+
+/// What the cache must hold after these changes.
+fn replayed<'a>(changes: impl Iterator<Item = &'a BlockChange>) -> BTreeSet<u64> {
+    let mut held = BTreeSet::new();
+    for change in changes {
+        match change {
+            BlockChange::Stored { hash, parent, index, .. } => {
+                assert!(held.insert(*hash), "stored twice");
+                assert_eq!(parent.is_none(), *index == 0);
+            }
+            BlockChange::Removed { hash } => assert!(held.remove(hash), "removed without being there"),
+            BlockChange::Cleared => held.clear(),
+        }
+    }
+    held
 }
 
 fn check(engine: &EngineModel) {
@@ -146,5 +175,7 @@ proptest! {
         prop_assert_eq!(&leap.events, &again.events);
         prop_assert_eq!(&leap.events, &steps.events);
         prop_assert_eq!(leap.end, steps.end);
+        prop_assert_eq!(&leap.changes, &steps.changes);
+        prop_assert!(leap.changes.windows(2).all(|w| w[0].at < w[1].at), "a batch for a step");
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use forebay_core::{
     EndpointFacts, EndpointId, EndpointState, LoadReport, ModelId, OrcaLoad, Time, VersionId,
 };
-use forebay_predict::{NetworkTime, Predicted, Speeds, StepModel};
+use forebay_predict::{ClassFit, FirstTokenSample, NetworkTime, Predicted, Speeds, StepModel, TokenSample};
 use serde::{Deserialize, Serialize};
 
 use crate::pick::cost::PREFILL_WINDOW_MS;
@@ -92,6 +92,7 @@ pub(crate) struct Endpoints {
     class: Vec<u16>,
     classes: BTreeMap<String, u16>,
     models: Vec<StepModel>,
+    fits: Vec<ClassFit>,
     speeds: Speeds,
     /// When the cached constants of every row were last refreshed.
     refreshed: Time,
@@ -120,6 +121,7 @@ impl Default for Endpoints {
             class: Vec::new(),
             classes: BTreeMap::new(),
             models: Vec::new(),
+            fits: Vec::new(),
             speeds: Speeds::default(),
             refreshed: Time::ZERO,
             epoch: Time::ZERO,
@@ -191,7 +193,9 @@ impl Endpoints {
             return *class;
         }
         let class = self.models.len() as u16;
-        self.models.push(StepModel::guess(name, ""));
+        let model = StepModel::guess(name, "");
+        self.models.push(model);
+        self.fits.push(ClassFit::new(model));
         self.classes.insert(name.to_owned(), class);
         class
     }
@@ -402,16 +406,17 @@ impl Endpoints {
     }
 
     /// The prefill of a request is over: what was owed for it is done.
-    pub(crate) fn first_token(&mut self, slot: u32, charge: &mut Charge) {
+    pub(crate) fn first_token(&mut self, slot: u32, charge: &mut Charge, now: Time) {
         if !std::mem::replace(&mut charge.decoding, true) {
             let row = &mut self.rows[slot as usize];
             row.owed_us = row.owed_us.saturating_sub(charge.prefill_us);
             row.streams += 1;
+            row.waited_until = row.waited_until.max(now);
         }
     }
 
     /// Takes back what [`Endpoints::send`] put there.
-    pub(crate) fn done(&mut self, slot: u32, charge: &Charge) {
+    pub(crate) fn done(&mut self, slot: u32, charge: &Charge, now: Time) {
         let i = slot as usize;
         self.runs[i].remove(charge.leaf);
         let row = &mut self.rows[i];
@@ -420,6 +425,7 @@ impl Endpoints {
             row.streams = row.streams.saturating_sub(1);
         } else {
             row.owed_us = row.owed_us.saturating_sub(charge.prefill_us);
+            row.waited_until = row.waited_until.max(now);
         }
         row.requests = row.requests.saturating_sub(1);
         row.work = row.work.saturating_sub(charge.work_left);
@@ -439,24 +445,43 @@ impl Endpoints {
         row.work = row.work.saturating_sub(done);
     }
 
-    /// Learns from a first token.
-    pub(crate) fn learn_first_token(&mut self, slot: u32, observed_ms: f64, predicted: Predicted, now: Time) {
+    /// Learns from a first token of a request with so many tokens to compute
+    /// and so many held, sent when so many streams had so much context.
+    pub(crate) fn learn_first_token(
+        &mut self,
+        slot: u32,
+        observed_ms: f64,
+        predicted: Predicted,
+        met: FirstTokens,
+        now: Time,
+    ) {
         if self.member[slot as usize] {
+            let deviation = self.speeds.deviation(slot).0;
+            self.fits[usize::from(self.class[slot as usize])].first_token(&FirstTokenSample {
+                observed_ms: observed_ms - predicted.fixed_ms,
+                wait_ms: predicted.wait_ms,
+                uncached: f64::from(met.uncached),
+                cached: f64::from(met.cached),
+                streams: f64::from(met.streams),
+                context: f64::from(met.context),
+                deviation,
+            });
             self.speeds.first_token(slot, observed_ms, predicted, now);
             self.refresh_row(slot);
         }
     }
 
-    /// Learns from the time between tokens.
-    pub(crate) fn learn_tokens(
-        &mut self,
-        slot: u32,
-        observed_ms: f64,
-        predicted_ms: f64,
-        tokens: u32,
-        now: Time,
-    ) {
-        if self.member[slot as usize] {
+    /// Learns from the time between tokens while the endpoint only decoded.
+    pub(crate) fn learn_tokens(&mut self, slot: u32, observed_ms: f64, tokens: u32, now: Time) {
+        let i = slot as usize;
+        if self.member[i] {
+            let row = &self.rows[i];
+            let (streams, context) = (f64::from(row.all_streams()), f64::from(row.all_context()));
+            let class = usize::from(self.class[i]);
+            let predicted_ms = self.models[class].step_ms(streams, context);
+            let deviation = self.speeds.deviation(slot).1;
+            let sample = TokenSample { observed_ms, streams, context, prefill_share: 0.0, deviation };
+            self.fits[class].tokens(&sample);
             self.speeds.tokens(slot, observed_ms, predicted_ms, f64::from(tokens), now);
             self.refresh_row(slot);
         }
@@ -470,6 +495,7 @@ impl Endpoints {
         let seconds = now.since(self.refreshed).as_secs_f32();
         self.refreshed = now;
         self.speeds.refresh(now);
+        self.adopt(now);
         // Reports fade: what was true of others' load need not be so any more.
         let fade = (-seconds * std::f32::consts::LN_2 / FOREIGN_HALF_LIFE_S).exp();
         for slot in 0..self.rows.len() as u32 {
@@ -483,6 +509,16 @@ impl Endpoints {
                 self.rows[i].foreign_tokens *= fade;
             }
             self.refresh_row(slot);
+        }
+    }
+
+    /// Takes over step constants that fit a class better than those it had.
+    fn adopt(&mut self, now: Time) {
+        for class in 0..self.fits.len() {
+            if let Some(adopted) = self.fits[class].adopt(now) {
+                self.models[class] = adopted.model;
+                self.speeds.rebase(class as u16, adopted.prefill_by, adopted.decode_by);
+            }
         }
     }
 
@@ -554,6 +590,15 @@ impl Endpoints {
         let sum = |f: fn(&Row) -> u64| self.rows.iter().map(f).sum();
         (sum(|row| u64::from(row.requests)), sum(|row| row.work))
     }
+}
+
+/// What a request met where it was sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FirstTokens {
+    pub(crate) uncached: f32,
+    pub(crate) cached: f32,
+    pub(crate) streams: f32,
+    pub(crate) context: f32,
 }
 
 /// What is sent to an endpoint.

@@ -91,7 +91,7 @@ impl Gate {
                 match self.place(now, ticket) {
                     Some(decision) => Verdict::Go(decision),
                     None => {
-                        self.drop_ticket(ticket);
+                        self.drop_ticket(ticket, now);
                         refuse(RefuseReason::NoneReady, RETRY_NONE_READY)
                     }
                 }
@@ -113,7 +113,7 @@ impl Gate {
                 row.tried.push(sending.slot);
                 row.stage = Stage::Homeless;
                 let pool = row.facts.pool;
-                self.endpoints.done(sending.slot, &sending.charge);
+                self.endpoints.done(sending.slot, &sending.charge, now);
                 self.forget_unseen(ticket, &sending);
                 if why == RepickReason::Connect {
                     self.unreachable(now, pool, &sending);
@@ -295,7 +295,7 @@ impl Gate {
             match self.place(now, ticket) {
                 Some(decision) => effects.go.push(decision),
                 None => {
-                    self.drop_ticket(ticket);
+                    self.drop_ticket(ticket, now);
                     let refusal = Refusal { reason: RefuseReason::NoneReady, retry_after: RETRY_NONE_READY };
                     effects.refuse.push((ticket, refusal));
                 }

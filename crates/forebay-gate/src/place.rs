@@ -3,7 +3,7 @@
 use forebay_core::{TicketId, Time};
 use forebay_predict::Predicted;
 
-use crate::endpoints::{Endpoints, Sent};
+use crate::endpoints::{Endpoints, FirstTokens, Sent};
 use crate::explain::{Candidate, DecisionRecord};
 use crate::gate::Gate;
 use crate::pick::cost::{self, LANES};
@@ -168,6 +168,13 @@ fn choose(
         chain: &facts.prefix.chain,
     };
     let (base, tpot_base_ms, _) = sending;
+    let held = block.held[0].min(common.prompt);
+    let met = FirstTokens {
+        uncached: common.prompt - held,
+        cached: held,
+        streams: block.streams[0],
+        context: block.context[0],
+    };
     let in_flight = record.in_flight;
     let charge = endpoints.send(pick.slot, now, &sent);
     if let Some(adapter) = facts.adapter {
@@ -182,7 +189,9 @@ fn choose(
         tpot_base_ms,
         in_flight,
         note,
+        met,
         first_token: None,
+        counted: (now, 0),
     };
     Some((record, sending))
 }

@@ -31,6 +31,8 @@ pub(crate) struct Row {
     pub(crate) requests: u32,
     /// Streams past their first token.
     pub(crate) streams: u32,
+    /// When the last request there stopped waiting for its first token.
+    pub(crate) waited_until: forebay_core::Time,
     /// Requests in flight by SLO class.
     pub(crate) classes: [u32; SLO_CLASSES],
     /// Requests there that this gateway did not send, as reported.
@@ -66,6 +68,7 @@ impl Default for Row {
             dispatched: 0.0,
             requests: 0,
             streams: 0,
+            waited_until: forebay_core::Time::ZERO,
             classes: [0; SLO_CLASSES],
             foreign_requests: 0.0,
             foreign_tokens: 0.0,
@@ -95,6 +98,12 @@ impl Row {
             && self.requests == 0
             && self.streams == 0
             && self.classes == [0; SLO_CLASSES]
+    }
+
+    /// No request there is waiting for its first token, nor was any since
+    /// `since`: what its streams did meanwhile was decoding alone.
+    pub(crate) fn only_decoded(&self, since: forebay_core::Time) -> bool {
+        self.requests == self.streams && self.waited_until <= since && self.foreign_requests == 0.0
     }
 
     /// Prefill owed, in milliseconds at its own speed.

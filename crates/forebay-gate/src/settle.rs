@@ -12,6 +12,8 @@ use crate::ticket::{Sending, Stage, Ticket};
 
 /// An answer of fewer tokens says little of the time per token.
 const MIN_TOKENS: u64 = 8;
+/// So does a stretch of fewer.
+const MIN_STRETCH: u32 = 8;
 
 impl Gate {
     /// Requests whose answers come whole show no first token: they are taken
@@ -23,7 +25,7 @@ impl Gate {
             }
             self.unseen.pop_first();
             if let Some(Ticket { stage: Stage::Sent(sending), .. }) = self.tickets.get_mut(id) {
-                self.endpoints.first_token(sending.slot, &mut sending.charge);
+                self.endpoints.first_token(sending.slot, &mut sending.charge, at);
             }
         }
     }
@@ -39,16 +41,22 @@ impl Gate {
         let done = sending.charge.work_left.saturating_sub(left);
         sending.charge.work_left -= done;
         self.endpoints.reduce_work(sending.slot, done);
-        if sending.charge.decoding || progress.tokens == 0 || !facts.stream {
+        if progress.tokens == 0 || !facts.stream {
             return;
         }
-        self.endpoints.first_token(sending.slot, &mut sending.charge);
+        if sending.first_token.is_some() {
+            let (slot, from) = (sending.slot, std::mem::replace(&mut sending.counted, (now, progress.tokens)));
+            self.learn_stretch(now, slot, from, progress.tokens);
+            return;
+        }
+        sending.counted = (now, progress.tokens);
+        self.endpoints.first_token(sending.slot, &mut sending.charge, now);
         let took = now.since(sending.at);
         sending.first_token = Some(took);
         let (sending, limit, session) = (*sending, facts.slo.ttft_ms, facts.session);
         let pool = facts.pool;
         let observed_ms = took.as_secs_f64() * 1e3;
-        self.endpoints.learn_first_token(sending.slot, observed_ms, sending.base, now);
+        self.endpoints.learn_first_token(sending.slot, observed_ms, sending.base, sending.met, now);
         let Some(pool) = self.pool_mut(pool) else { return };
         let limit = limit.map(f64::from);
         pool.learned.errors.observe(f64::from(sending.ttft_ms), observed_ms, now);
@@ -74,7 +82,7 @@ impl Gate {
         if let Some(outcome) = outcome {
             self.learn(now, id, outcome);
         }
-        if let Some(pool) = self.drop_ticket(id) {
+        if let Some(pool) = self.drop_ticket(id, now) {
             self.wake(now, pool, effects);
         }
     }
@@ -96,7 +104,11 @@ impl Gate {
             _ => None,
         };
         if let Some(observed_ms) = tpot {
-            self.learn_tpot(now, &sending, facts.pool, observed_ms, tokens);
+            self.learn_tpot(now, &sending, facts.pool, observed_ms);
+            if sending.first_token.is_some() {
+                let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
+                self.learn_stretch(now, sending.slot, sending.counted, tokens);
+            }
         }
         let Some(pool) = self.pool_mut(facts.pool) else { return };
         if finished && tokens > 0 && outcome.usage.is_some_and(|usage| !usage.estimated) {
@@ -134,19 +146,27 @@ impl Gate {
         }
     }
 
+    /// Tokens came while the endpoint did nothing but decode: what they took is
+    /// its decode speed, and nothing else.
+    fn learn_stretch(&mut self, now: Time, slot: u32, from: (Time, u32), tokens: u32) {
+        let (since, before) = from;
+        let came = tokens.saturating_sub(before);
+        if came >= MIN_STRETCH && self.endpoints.row(slot).only_decoded(since) {
+            let took = now.since(since).as_secs_f64() * 1e3 / f64::from(came);
+            self.endpoints.learn_tokens(slot, took, came, now);
+        }
+    }
+
     /// The time per token, against what was predicted when it was sent and
     /// what the endpoint looks like now that it ends: it lived in between.
-    fn learn_tpot(&mut self, now: Time, sending: &Sending, pool: PoolId, observed_ms: f64, tokens: u64) {
+    fn learn_tpot(&mut self, now: Time, sending: &Sending, pool: PoolId, observed_ms: f64) {
         let row = self.endpoints.row(sending.slot);
         let model = self.endpoints.model(sending.slot);
-        let share =
-            self.endpoints.prefill_share(sending.slot, self.endpoints.decay(now)) / row.prefill_factor;
+        let decode_factor = f64::from(row.decode_factor);
+        let share = self.endpoints.prefill_share(sending.slot, self.endpoints.decay(now)) / row.prefill_factor;
         let at_end =
             model.tpot_ms(f64::from(row.all_requests()), f64::from(row.all_context()), f64::from(share));
         let base = (f64::from(sending.tpot_base_ms) + at_end) / 2.0;
-        let decode_factor = f64::from(row.decode_factor);
-        let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
-        self.endpoints.learn_tokens(sending.slot, observed_ms, base, tokens, now);
         if let Some(pool) = self.pool_mut(pool) {
             pool.learned.tpot(observed_ms, base * decode_factor);
         }
@@ -173,7 +193,7 @@ impl Gate {
     }
 
     /// Settles a ticket: whatever it holds is given back. Returns its pool.
-    pub(crate) fn drop_ticket(&mut self, id: TicketId) -> Option<PoolId> {
+    pub(crate) fn drop_ticket(&mut self, id: TicketId, now: Time) -> Option<PoolId> {
         let ticket = self.tickets.remove(id)?;
         let pool = self.pools.get_mut(ticket.facts.pool.index()).and_then(Option::as_mut);
         match (ticket.stage, pool) {
@@ -182,7 +202,7 @@ impl Gate {
             (_, None) => {}
         }
         if let Stage::Sent(sending) = ticket.stage {
-            self.endpoints.done(sending.slot, &sending.charge);
+            self.endpoints.done(sending.slot, &sending.charge, now);
             if !ticket.facts.stream {
                 self.forget_unseen(id, &sending);
             }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
 use crate::pick::Note;
+use crate::endpoints::FirstTokens;
 use crate::row::Charge;
 
 /// Where a request is.
@@ -39,8 +40,12 @@ pub(crate) struct Sending {
     pub(crate) in_flight: u32,
     /// What the policy that picked wants to hear again.
     pub(crate) note: Note,
+    /// What it met where it was sent.
+    pub(crate) met: FirstTokens,
     /// From being sent to the first token.
     pub(crate) first_token: Option<std::time::Duration>,
+    /// When its tokens were last counted, and how many there were.
+    pub(crate) counted: (Time, u32),
 }
 
 impl Sending {

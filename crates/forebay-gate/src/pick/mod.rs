@@ -10,6 +10,8 @@ mod bounded;
 mod by_slot;
 mod consistent_hash;
 pub(crate) mod cost;
+mod evidence;
+mod learned_prices;
 mod least_latency;
 mod least_queue;
 mod least_request;

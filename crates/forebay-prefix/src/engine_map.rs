@@ -17,11 +17,13 @@
 
 mod counters;
 mod held;
+mod lead;
 mod nodes;
 mod rank;
 mod sequence;
 
 pub use counters::Counters;
+pub use lead::lead;
 pub use sequence::{Sequence, Step};
 
 use std::collections::BTreeMap;

@@ -11,6 +11,7 @@
 
 mod fleet;
 mod judge;
+pub mod kv;
 mod membership;
 mod probe;
 mod schedule;

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
+use forebay_engine::MetricsDialect;
 use forebay_load::{DemoTraffic, GroupsTraffic, LoadError, PromptForm};
 
 /// A load balancer for AI inference.
@@ -144,6 +145,9 @@ pub(crate) struct EngineArgs {
     /// Answer 503 when so many requests wait; no limit if not given.
     #[arg(long, value_name = "N")]
     pub(crate) max_queued: Option<u32>,
+    /// Whose names its load has: vllm, sglang, llamacpp, tgi or lmdeploy.
+    #[arg(long, value_name = "ENGINE", default_value_t)]
+    pub(crate) dialect: MetricsDialect,
     /// Let `POST /fault` make it misbehave, for tests.
     #[arg(long)]
     pub(crate) faults: bool,

@@ -35,6 +35,7 @@ pub(crate) fn run(args: EngineArgs) -> Result<ExitCode, Failure> {
     options.max_num_seqs = args.max_num_seqs;
     options.kv_tokens = args.kv_tokens;
     options.max_queued = args.max_queued;
+    options.dialect = args.dialect;
     options.faults = args.faults;
     options.kv_events = args.kv_events;
     options.kv_replay = args.kv_replay;

@@ -51,6 +51,7 @@ macro_rules! any_policy {
 
 any_policy! {
     Predictive(predictive::Predictive),
+    Learned(learned_prices::LearnedPrices),
     LeastLatency(least_latency::LeastLatency),
     LeastQueue(least_queue::LeastQueue),
     Prequal(prequal::Prequal),
@@ -71,6 +72,7 @@ impl AnyPolicy {
     pub(crate) fn new(kind: PolicyKind, config: &PoolConfig) -> AnyPolicy {
         match kind {
             PolicyKind::Predictive => AnyPolicy::Predictive(super::predictive::Predictive::default()),
+            PolicyKind::Learned => AnyPolicy::Learned(super::learned_prices::LearnedPrices::default()),
             PolicyKind::LeastLatency => {
                 AnyPolicy::LeastLatency(super::least_latency::LeastLatency::default())
             }
@@ -94,7 +96,6 @@ impl AnyPolicy {
             PolicyKind::ConsistentHash => AnyPolicy::ConsistentHash(
                 super::consistent_hash::ConsistentHash::new(config.hash_balance_factor),
             ),
-            _ => AnyPolicy::Predictive(super::predictive::Predictive::default()),
         }
     }
 

@@ -9,7 +9,7 @@ fn output_that_is_still_to_come_counts_and_what_has_come_does_not() {
     for (slot, output) in [(0, 100), (0, 100), (1, 2000)] {
         scene.facts.output_tokens = output;
         let mut charge = scene.load(slot, 25.0);
-        scene.endpoints.first_token(slot, &mut charge);
+        scene.begin(slot, &mut charge);
         scene.endpoints.reduce_work(slot, u64::from(scene.facts.prompt_tokens));
     }
     scene.facts.output_tokens = 100;
@@ -28,7 +28,7 @@ fn prompts_that_wait_are_not_taken_for_output() {
     let left = |scene: &Scene| tokens_left(scene.endpoints.row(0), 200.0);
     assert_eq!(left(&scene), 200.0);
     let mut first = first;
-    scene.endpoints.first_token(0, &mut first);
+    scene.begin(0, &mut first);
     scene.endpoints.reduce_work(0, 10_000);
     assert_eq!(left(&scene), 200.0);
 }
@@ -63,7 +63,7 @@ fn a_slower_endpoint_gets_less() {
         let slot = scene.pick(&mut policy);
         counts[slot as usize] += 1;
         let mut charge = scene.load(slot, 25.0);
-        scene.endpoints.first_token(slot, &mut charge);
+        scene.begin(slot, &mut charge);
     }
     assert!(counts[0] > counts[1] + 6, "{counts:?}");
 }

@@ -54,7 +54,7 @@ fn one_after_another_goes_round_an_idle_fleet() {
         let slot = scene.pick(&mut PrefixAffinity);
         counts[slot as usize] += 1;
         let charge = scene.load(slot, 25.0);
-        scene.endpoints.done(slot, &charge);
+        scene.end(slot, &charge);
         scene.after(std::time::Duration::from_millis(30));
     }
     assert_eq!(counts, [10; 4]);

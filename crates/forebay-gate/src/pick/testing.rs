@@ -110,6 +110,16 @@ impl Scene {
         };
         self.endpoints.send(slot, self.now, &sent)
     }
+
+    /// The first token of such a request came.
+    pub(super) fn begin(&mut self, slot: u32, charge: &mut Charge) {
+        self.endpoints.first_token(slot, charge, self.now);
+    }
+
+    /// Such a request ended.
+    pub(super) fn end(&mut self, slot: u32, charge: &Charge) {
+        self.endpoints.done(slot, charge, self.now);
+    }
 }
 
 /// A first token that came so many milliseconds after it was sent.

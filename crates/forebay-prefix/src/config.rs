@@ -5,8 +5,8 @@ use std::time::Duration;
 /// Limits and assumptions of a [`PrefixIndex`](crate::PrefixIndex).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct IndexConfig {
-    /// Most bytes that the index may hold, in every mode. Values under
-    /// [`IndexConfig::MIN_BYTES`] count as that.
+    /// Most bytes that the index may hold, in every mode; from
+    /// [`IndexConfig::MIN_BYTES`] to [`IndexConfig::MAX_BYTES`].
     pub max_bytes: usize,
     /// Committed blocks that an endpoint is thought to keep while its engine
     /// has not said its size.
@@ -21,6 +21,8 @@ pub struct IndexConfig {
 impl IndexConfig {
     /// The least that an index is built with.
     pub const MIN_BYTES: usize = 1 << 20;
+    /// The most that its ids reach: 4 GiB.
+    pub const MAX_BYTES: usize = 1 << 32;
 }
 
 impl Default for IndexConfig {

@@ -1,11 +1,15 @@
-//! The index.
+//! The index: the calls of its users, around one writer and any number of readers.
 
-use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 
 use forebay_core::{EndpointId, Time};
 use parking_lot::Mutex;
 
-use crate::{IndexConfig, Match, Matches, Stats};
+use crate::lookup;
+use crate::snapshot::{Encoder, decode};
+use crate::store::{Arena, CHUNK_BYTES, Lanes, MAX_LANES, Store};
+use crate::write::Writer;
+use crate::{IndexConfig, Matches, Restored, SnapshotError, Stats};
 
 /// Where an engine keeps a confirmed block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,211 +20,71 @@ pub enum Tier {
     Host,
 }
 
-/// What [`PrefixIndex::restore`] took over.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Restored {
-    /// Endpoints whose entries were taken over.
-    pub endpoints: u32,
-    /// Endpoints of the snapshot that are not known any more.
-    pub unknown: u32,
-    /// Blocks taken over, summed over the endpoints.
-    pub blocks: u64,
-}
-
-/// Why a snapshot was refused. The index is unchanged.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum SnapshotError {
-    /// Not a snapshot at all.
-    #[error("not a prefix-index snapshot: it does not begin with FBPX")]
-    NotASnapshot,
-    /// Written by a version that this build does not read.
-    #[error("snapshot version {found}; this build reads version {expected}")]
-    Version {
-        /// The version in the snapshot.
-        found: u32,
-        /// The version that is read.
-        expected: u32,
-    },
-    /// Shorter than it says.
-    #[error("snapshot cut off: {have} bytes of {need}")]
-    Truncated {
-        /// Bytes there are.
-        have: usize,
-        /// Bytes there should be.
-        need: usize,
-    },
-    /// The checksum does not fit the content.
-    #[error("snapshot damaged: its checksum does not fit")]
-    Checksum,
-    /// The checksum fits and the content makes no sense.
-    #[error("snapshot damaged: {what} at byte {at}")]
-    Malformed {
-        /// What is wrong.
-        what: &'static str,
-        /// Offset from the start of the snapshot.
-        at: usize,
-    },
-}
+/// Holds of forgotten endpoints taken out beside every change.
+const SWEEP_BESIDE: usize = 2;
+/// The same by every [`PrefixIndex::tick`].
+const SWEEP_BY_TICK: usize = 512;
 
 /// Which endpoint holds which prompt prefix.
+///
+/// Look-ups take no lock and never wait for a change. Changes wait for each
+/// other, for as long as one chain takes.
 pub struct PrefixIndex {
-    config: IndexConfig,
-    state: Mutex<BTreeMap<u32, Endpoint>>,
-}
-
-#[derive(Default)]
-struct Endpoint {
-    generation: u32,
-    retired: bool,
-    capacity: Option<u32>,
-    blocks: BTreeMap<u64, Block>,
-    lru: BTreeMap<u64, u64>,
-    stamp: u64,
-    in_flight: BTreeMap<u64, u32>,
-}
-
-#[derive(Default, Clone, Copy)]
-struct Block {
-    refs: u32,
-    committed: Option<u64>,
-    gpu: bool,
-    host: bool,
-    parent: Option<u64>,
-}
-
-impl Block {
-    fn ready(&self) -> bool {
-        self.refs > 0 || self.committed.is_some() || self.gpu
-    }
-}
-
-impl Endpoint {
-    fn block(&mut self, chain: &[u64], i: usize) -> &mut Block {
-        let block = self.blocks.entry(chain[i]).or_default();
-        if i > 0 {
-            block.parent = Some(chain[i - 1]);
-        }
-        block
-    }
-
-    fn tidy(&mut self, hash: u64) {
-        if self.blocks.get(&hash).is_some_and(|b| !b.ready() && !b.host) {
-            self.blocks.remove(&hash);
-        }
-    }
-
-    fn commit(&mut self, chain: &[u64], default: u32) {
-        for i in (0..chain.len()).rev() {
-            self.stamp += 1;
-            let stamp = self.stamp;
-            if let Some(old) = self.block(chain, i).committed.replace(stamp) {
-                self.lru.remove(&old);
-            }
-            self.lru.insert(stamp, chain[i]);
-        }
-        self.evict(self.capacity.unwrap_or(default));
-    }
-
-    fn evict(&mut self, capacity: u32) {
-        while self.lru.len() > capacity as usize {
-            let Some((_, hash)) = self.lru.pop_first() else { break };
-            if let Some(block) = self.blocks.get_mut(&hash) {
-                block.committed = None;
-            }
-            self.tidy(hash);
-        }
-    }
-
-    fn uncommit(&mut self, hash: u64) {
-        let mut queue = vec![hash];
-        while let Some(hash) = queue.pop() {
-            let Some(block) = self.blocks.get_mut(&hash) else { continue };
-            let Some(stamp) = block.committed.take() else { continue };
-            self.lru.remove(&stamp);
-            let children = self.blocks.iter().filter(|(_, b)| b.parent == Some(hash));
-            queue.extend(children.map(|(&hash, _)| hash));
-            self.tidy(hash);
-        }
-    }
+    store: Store,
+    writer: Mutex<Writer>,
+    /// Bytes in use whatever is held.
+    fixed_bytes: usize,
 }
 
 impl PrefixIndex {
     /// An empty index.
     pub fn new(config: IndexConfig) -> PrefixIndex {
-        PrefixIndex { config, state: Mutex::default() }
+        let most = config.max_bytes.clamp(IndexConfig::MIN_BYTES, IndexConfig::MAX_BYTES);
+        let directory = 3 * Arena::directory_bytes(1);
+        let chunks = (most - Lanes::BYTES) / (CHUNK_BYTES + directory);
+        let index = PrefixIndex {
+            store: Store::new(chunks),
+            writer: Mutex::new(Writer::new(config, chunks)),
+            fixed_bytes: Lanes::BYTES + chunks * directory,
+        };
+        index.change(|_, _| ());
+        index
     }
 
-    fn with<R>(&self, id: EndpointId, f: impl FnOnce(&mut Endpoint, &IndexConfig) -> R) -> Option<R> {
-        let mut state = self.state.lock();
-        let endpoint = state
-            .entry(id.slot)
-            .or_insert_with(|| Endpoint { generation: id.generation, ..Endpoint::default() });
-        if endpoint.generation < id.generation {
-            *endpoint = Endpoint { generation: id.generation, ..Endpoint::default() };
-        }
-        if endpoint.generation > id.generation || endpoint.retired {
-            return None;
-        }
-        Some(f(endpoint, &self.config))
+    fn change<R>(&self, change: impl FnOnce(&mut Writer, &Store) -> R) -> R {
+        let mut writer = self.writer.lock();
+        let result = change(&mut writer, &self.store);
+        writer.sweep(&self.store, SWEEP_BESIDE);
+        self.store.bytes.store(self.fixed_bytes + writer.bytes(), Relaxed);
+        result
     }
 
     /// How many blocks of `chain` each endpoint holds from its start on, into
     /// `out`, which is emptied first. Endpoints that hold none are left out.
+    ///
+    /// Takes no lock. What changes meanwhile is seen as it was before or after,
+    /// or, if it keeps changing, as less than is held.
     pub fn lookup(&self, chain: &[u64], out: &mut Matches) {
-        out.clear();
-        for (&slot, endpoint) in self.state.lock().iter() {
-            let held = |ready_only: bool| {
-                let held = chain.iter().take_while(|hash| {
-                    endpoint.blocks.get(hash).is_some_and(|b| b.ready() || (!ready_only && b.host))
-                });
-                held.count() as u32
-            };
-            let (blocks, any) = (held(true), held(false));
-            if any > 0 {
-                let endpoint = EndpointId { slot, generation: endpoint.generation };
-                out.list.push(Match { endpoint, blocks, host_blocks: any - blocks });
-            }
-        }
+        lookup::lookup(&self.store, chain, out);
     }
 
     /// A request with this chain was sent to `endpoint`: it counts as holding
     /// the whole chain until [`end`](Self::end) is called with the same chain.
     pub fn begin(&self, endpoint: EndpointId, chain: &[u64]) {
-        let Some(&last) = chain.last() else { return };
-        self.with(endpoint, |endpoint, _| {
-            *endpoint.in_flight.entry(last).or_default() += 1;
-            (0..chain.len()).for_each(|i| endpoint.block(chain, i).refs += 1);
-        });
+        self.change(|writer, store| writer.begin(store, endpoint, chain));
     }
 
     /// The request is over. With `keep` (it was served) its blocks are
     /// committed. Without a matching [`begin`](Self::begin) since the endpoint
     /// was last forgotten, nothing happens.
     pub fn end(&self, endpoint: EndpointId, chain: &[u64], keep: bool, now: Time) {
-        let _ = now;
-        let Some(last) = chain.last() else { return };
-        self.with(endpoint, |endpoint, config| {
-            let Some(count) = endpoint.in_flight.get_mut(last) else { return };
-            *count -= 1;
-            if *count == 0 {
-                endpoint.in_flight.remove(last);
-            }
-            if keep {
-                endpoint.commit(chain, config.default_capacity_blocks);
-            }
-            for i in (0..chain.len()).rev() {
-                let block = endpoint.block(chain, i);
-                block.refs = block.refs.saturating_sub(1);
-                endpoint.tidy(chain[i]);
-            }
-        });
+        self.change(|writer, store| writer.end(store, endpoint, chain, keep, now));
     }
 
     /// `endpoint` is known to have computed this chain, without a
     /// [`begin`](Self::begin) here.
     pub fn commit(&self, endpoint: EndpointId, chain: &[u64], now: Time) {
-        let _ = now;
-        self.with(endpoint, |endpoint, config| endpoint.commit(chain, config.default_capacity_blocks));
+        self.change(|writer, store| writer.commit(store, endpoint, chain, now));
     }
 
     /// The engine said that it holds these blocks in the accelerator's memory.
@@ -232,7 +96,7 @@ impl PrefixIndex {
 
     /// As [`insert_confirmed`](Self::insert_confirmed), for either tier.
     /// `parent` is the chain element before the first of `hashes` where it is
-    /// known: it lets blocks that arrive one by one be kept together.
+    /// known: with it, blocks that arrive one by one are kept together.
     pub fn insert_confirmed_after(
         &self,
         endpoint: EndpointId,
@@ -240,47 +104,25 @@ impl PrefixIndex {
         parent: Option<u64>,
         hashes: &[u64],
     ) {
-        let _ = parent;
-        self.with(endpoint, |endpoint, _| {
-            for i in 0..hashes.len() {
-                let block = endpoint.block(hashes, i);
-                match tier {
-                    Tier::Gpu => block.gpu = true,
-                    Tier::Host => block.host = true,
-                }
-            }
-        });
+        self.change(|writer, store| writer.insert_confirmed(store, endpoint, tier, parent, hashes));
     }
 
     /// The engine said that these blocks left the accelerator's memory, in any
-    /// order. Takes back what was only committed, too.
+    /// order. Takes back what was only committed, too, with all that follows it.
     pub fn remove_confirmed(&self, endpoint: EndpointId, hashes: &[u64]) {
         self.remove_confirmed_in(endpoint, Tier::Gpu, hashes);
     }
 
     /// As [`remove_confirmed`](Self::remove_confirmed), for either tier.
     pub fn remove_confirmed_in(&self, endpoint: EndpointId, tier: Tier, hashes: &[u64]) {
-        self.with(endpoint, |endpoint, _| {
-            for &hash in hashes {
-                if let Some(block) = endpoint.blocks.get_mut(&hash) {
-                    match tier {
-                        Tier::Gpu => block.gpu = false,
-                        Tier::Host => block.host = false,
-                    }
-                }
-                if tier == Tier::Gpu {
-                    endpoint.uncommit(hash);
-                }
-                endpoint.tidy(hash);
-            }
-        });
+        self.change(|writer, store| writer.remove_confirmed(store, endpoint, tier, hashes));
     }
 
     /// The engine said that of this chain, for which `predicted_blocks` were
     /// expected, `cached_blocks` were really in its cache when the request
-    /// arrived. What it had counts as used now. Where it had less than
-    /// predicted, the first missing block and everything behind it, in all
-    /// prompts, is no longer committed.
+    /// arrived. What it had is committed and counts as used now. Where it had
+    /// less than predicted, the first missing block and everything behind it,
+    /// in all chains, is no longer committed. Call it before [`end`](Self::end).
     pub fn correct(
         &self,
         endpoint: EndpointId,
@@ -289,83 +131,83 @@ impl PrefixIndex {
         predicted_blocks: u32,
         now: Time,
     ) {
-        let _ = now;
-        let cached = (cached_blocks as usize).min(chain.len());
-        let predicted = (predicted_blocks as usize).min(chain.len());
-        self.with(endpoint, |endpoint, config| {
-            if cached < predicted {
-                endpoint.uncommit(chain[cached]);
-            }
-            endpoint.commit(&chain[..cached], config.default_capacity_blocks);
+        self.change(|writer, store| {
+            writer.correct(store, endpoint, chain, cached_blocks, predicted_blocks, now);
         });
     }
 
-    /// The endpoint lost its cache (it restarted, or cleared it). O(1).
+    /// The endpoint lost its cache (it restarted, or cleared it): no look-up
+    /// finds it any more. O(1); what it held is taken out little by little.
     pub fn forget(&self, endpoint: EndpointId) {
-        self.with(endpoint, |endpoint, _| {
-            endpoint.blocks.clear();
-            endpoint.lru.clear();
-            endpoint.in_flight.clear();
-        });
+        self.change(|writer, store| writer.forget(store, endpoint));
     }
 
     /// The endpoint left for good: its entries and settings go, and late calls
-    /// for the same id are ignored. O(1).
+    /// for the same id are ignored. O(1). A newer generation of its slot does
+    /// the same by itself.
     pub fn retire(&self, endpoint: EndpointId) {
-        self.with(endpoint, |endpoint, _| {
-            *endpoint = Endpoint { generation: endpoint.generation, retired: true, ..Endpoint::default() };
-        });
+        self.change(|writer, store| writer.retire(store, endpoint));
     }
 
     /// How many blocks (of the index's size, not the engine's) the endpoint's
-    /// cache has room for, as the engine says; `None` when it does not.
+    /// cache has room for, as the engine says; `None` when it does not. What
+    /// is over it is taken back at once or, if that is much, by the next calls.
     pub fn set_capacity(&self, endpoint: EndpointId, blocks: Option<u32>) {
-        self.with(endpoint, |endpoint, config| {
-            endpoint.capacity = blocks;
-            endpoint.evict(blocks.unwrap_or(config.default_capacity_blocks));
-        });
+        self.change(|writer, store| writer.set_capacity(store, endpoint, blocks));
     }
 
-    /// Housekeeping: lets confidence in restored entries fade, and takes back a
-    /// bounded part of what forgotten endpoints left behind. Call it about
-    /// once a second.
+    /// Housekeeping, in bounded steps: lets confidence in restored entries fade,
+    /// and takes out what forgotten endpoints left behind. Call it about once a
+    /// second.
     pub fn tick(&self, now: Time) {
-        let _ = now;
+        self.change(|writer, store| {
+            writer.fade(store, now);
+            writer.sweep(store, SWEEP_BY_TICK);
+        });
     }
 
     /// What the entries of `endpoint` are worth, 0 to 1: less than 1 only while
     /// some of them were restored from a snapshot and not yet confirmed.
     pub fn confidence(&self, endpoint: EndpointId) -> f64 {
-        let _ = endpoint;
-        1.0
+        self.change(|writer, store| writer.lane_of(store, endpoint).map_or(1.0, |lane| writer.worth(lane)))
     }
 
-    /// Bytes that the index holds now.
+    /// Bytes that the index holds now, at most [`IndexConfig::max_bytes`] but
+    /// for about 100 bytes per request in flight.
     pub fn bytes(&self) -> usize {
-        self.state.lock().values().map(|e| e.blocks.len() * 128).sum()
+        self.store.bytes.load(Relaxed)
     }
 
     /// Numbers for metrics.
     pub fn stats(&self) -> Stats {
-        let state = self.state.lock();
-        Stats {
-            blocks: state.values().map(|e| e.blocks.len() as u64).sum(),
-            endpoints: state.len() as u64,
-            committed: state.values().map(|e| e.lru.len() as u64).sum(),
-            ..Stats::default()
-        }
+        self.writer.lock().stats(&self.store)
     }
 
     /// The ready entries of every endpoint that `names` knows a name for, to be
-    /// written to disk. Versioned and checksummed.
+    /// written to disk. Versioned and checksummed. Changes wait for one
+    /// endpoint's entries at a time, never for the whole.
     pub fn snapshot(&self, names: impl Fn(EndpointId) -> Option<String>) -> Vec<u8> {
-        let _ = names;
-        b"FBPX".to_vec()
+        let mut encoder = Encoder::default();
+        for lane in 0..MAX_LANES as u16 {
+            if u32::from(lane) >= self.store.lanes.high() {
+                break;
+            }
+            let Some(owner) = self.store.lanes.owner(lane) else { continue };
+            let Some(name) = names(owner.endpoint) else { continue };
+            let dump = self.writer.lock().dump(&self.store, lane);
+            if let Some((endpoint, segments)) = dump
+                && endpoint == owner.endpoint
+                && !segments.is_empty()
+            {
+                encoder.endpoint(&name, &segments);
+            }
+        }
+        encoder.finish()
     }
 
     /// Takes over the entries of a [`snapshot`](Self::snapshot) for the
-    /// endpoints that `resolve` knows. They count as committed, with less
-    /// confidence (see [`IndexConfig`]).
+    /// endpoints that `resolve` knows. They count as committed and older than
+    /// all others, with less confidence (see [`IndexConfig`]).
     ///
     /// # Errors
     /// A snapshot that is cut off, damaged or of another version is refused
@@ -375,7 +217,24 @@ impl PrefixIndex {
         bytes: &[u8],
         resolve: impl Fn(&str) -> Option<EndpointId>,
     ) -> Result<Restored, SnapshotError> {
-        let _ = resolve;
-        if bytes.starts_with(b"FBPX") { Ok(Restored::default()) } else { Err(SnapshotError::NotASnapshot) }
+        let mut restored = Restored::default();
+        for (name, segments) in decode(bytes)? {
+            match resolve(&name) {
+                Some(endpoint) => {
+                    restored.endpoints += 1;
+                    restored.blocks +=
+                        self.change(|writer, store| writer.take_over(store, endpoint, &segments));
+                }
+                None => restored.unknown += 1,
+            }
+        }
+        Ok(restored)
+    }
+}
+
+impl Writer {
+    fn bytes(&self) -> usize {
+        const FLIGHT: usize = 96;
+        self.memory.chunks_made() * CHUNK_BYTES + self.flights * FLIGHT
     }
 }

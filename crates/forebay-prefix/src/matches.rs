@@ -2,6 +2,8 @@
 
 use forebay_core::EndpointId;
 
+use crate::lookup::Scratch;
+
 /// How much of a prompt one endpoint holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Match {
@@ -10,8 +12,8 @@ pub struct Match {
     /// Consecutive blocks from the start of the prompt that are ready to use,
     /// times the confidence in this endpoint's entries.
     pub blocks: u32,
-    /// Consecutive blocks after those that are in host memory (or beyond them
-    /// in either place): cheaper to fetch than to compute again.
+    /// Consecutive blocks after those that are in host memory (or, beyond the
+    /// first of them, in either place): cheaper to fetch than to compute again.
     pub host_blocks: u32,
 }
 
@@ -19,6 +21,7 @@ pub struct Match {
 #[derive(Default, Debug)]
 pub struct Matches {
     pub(crate) list: Vec<Match>,
+    pub(crate) scratch: Scratch,
 }
 
 impl Matches {

@@ -1,0 +1,64 @@
+//! Where everything lives: memory in units of one cache line that readers may
+//! look at while a writer changes it.
+//!
+//! Every word is an atomic, so a reader that races with a writer sees old and
+//! new words mixed, never a torn word; the version of a run tells it to read
+//! again. Memory is never returned while the index lives, only used again, so
+//! no reader can look at anything that is gone.
+
+mod arena;
+mod lanes;
+mod memory;
+pub(crate) mod run;
+pub(crate) mod set;
+mod table;
+
+pub(crate) use arena::{Arena, CHUNK_BYTES, Unit};
+pub(crate) use lanes::{Lanes, MAX_LANES, MAX_SLOTS, Owner, SURE};
+pub(crate) use memory::Memory;
+pub(crate) use table::Table;
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+/// What readers and the writer share.
+pub(crate) struct Store {
+    pub(crate) arena: Arena,
+    /// Block hash to the run it is part of, and where in it.
+    pub(crate) blocks: Table,
+    pub(crate) lanes: Lanes,
+    /// Bytes in use, for [`bytes`](crate::PrefixIndex::bytes).
+    pub(crate) bytes: AtomicUsize,
+    version: AtomicU64,
+}
+
+impl Store {
+    /// Room for `chunks` chunks of units in all.
+    pub(crate) fn new(chunks: usize) -> Store {
+        Store {
+            arena: Arena::new(chunks),
+            blocks: Table::new(chunks),
+            lanes: Lanes::new(),
+            bytes: AtomicUsize::new(0),
+            version: AtomicU64::new(2),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn unit(&self, id: u32) -> &Unit {
+        self.arena.unit(id)
+    }
+
+    /// A version that no run has had before; even.
+    pub(crate) fn next_version(&self) -> u64 {
+        // Only the writer asks.
+        let version = self.version.load(Relaxed) + 2;
+        self.version.store(version, Relaxed);
+        version
+    }
+
+    /// The run that block `hash` is part of, and its place in it.
+    pub(crate) fn find(&self, hash: u64) -> Option<(u32, usize)> {
+        let found = self.blocks.find(&self.arena, hash, |run, at| run::holds(self, run, at, hash));
+        found.map(|(run, at)| (run, at as usize))
+    }
+}

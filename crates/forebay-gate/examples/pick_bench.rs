@@ -36,7 +36,7 @@ fn facts(n: u64, ids: &[EndpointId]) -> Arc<RequestFacts> {
         stream: true,
         affinity: n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40,
         slo: Slo { ttft_ms: Some(2000.0), tpot_ms: Some(50.0) },
-        prefix: Prefix { chain, block_tokens: 64.0, matches },
+        prefix: Prefix { chain, block_tokens: 64.0, matches, exact: true },
         ..RequestFacts::default()
     })
 }

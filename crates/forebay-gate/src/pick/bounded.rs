@@ -4,10 +4,11 @@
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::{Pick, View, total_work};
+use super::{Pick, View, WORK_PER_OUTPUT_TOKEN, total_work};
 
 /// Keeps every endpoint below a multiple of its fair share of the requests in
-/// flight, by weight (Mirrokni, Thorup and Zadimoghaddam 2016).
+/// flight, this gateway's and others', by weight (Mirrokni, Thorup and
+/// Zadimoghaddam 2016).
 pub(super) struct Bound {
     /// Requests per weight that an endpoint may have.
     per_weight: f64,
@@ -19,7 +20,7 @@ impl Bound {
         let (mut weights, mut in_flight) = (0.0, 1.0);
         for &slot in view.candidates {
             weights += view.weight(slot);
-            in_flight += f64::from(view.endpoints.in_flight(slot));
+            in_flight += f64::from(view.endpoints.row(slot).all_requests());
         }
         let factor = view.config.hash_balance_factor;
         let factor = if factor.is_finite() { factor.max(1.0) } else { 1.25 };
@@ -30,12 +31,14 @@ impl Bound {
     /// room at some candidate, as the bounds add up to at least the requests.
     pub(super) fn has_room(&self, view: &View<'_>, slot: u32) -> bool {
         let bound = (self.per_weight * view.weight(slot)).ceil();
-        f64::from(view.endpoints.in_flight(slot)) + 1.0 <= bound
+        // Others' requests are an estimate: part of one is none.
+        f64::from(view.endpoints.row(slot).all_requests()).floor() + 1.0 <= bound
     }
 }
 
 /// Of the slots that `may` serve it, the one with the least outstanding work
-/// per weight once this request is there, without what it holds of the prompt.
+/// per weight once this request is there, without what it holds of the prompt
+/// and with what others have there.
 ///
 /// Ties are common while the fleet is idle. They go to the one that was sent
 /// the least prefill of late, so that one request after another goes round,
@@ -46,12 +49,15 @@ pub(super) fn least_work(
     mut may: impl FnMut(u32) -> bool,
 ) -> Option<Pick> {
     let own = total_work(view.facts);
+    // Of others' requests only the number is known; they are half done on average.
+    let others = f64::from(view.learned.usual_output()) * 0.5 * WORK_PER_OUTPUT_TOKEN as f64;
     let mut best: Option<(Pick, f64)> = None;
     let mut ties = 1u32;
     for &slot in view.candidates.iter().filter(|&&slot| may(slot)) {
+        let row = view.endpoints.row(slot);
         let left = own.saturating_sub(u64::from(view.held(slot)));
-        let score = (view.endpoints.work(slot) + left) as f64 / view.weight(slot);
-        let of_late = view.endpoints.row(slot).dispatched;
+        let work = (row.work + left) as f64 + f64::from(row.foreign_requests) * others;
+        let (score, of_late) = (work / view.weight(slot), row.dispatched);
         if let Some((pick, least)) = best {
             match score.total_cmp(&pick.score).then(of_late.total_cmp(&least)) {
                 std::cmp::Ordering::Greater => continue,

@@ -185,7 +185,7 @@ fn weights_of(base: &Weights, arm: u8) -> Weights {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LearnedPrices {
     inner: Profiled,
-    books: [Book; CONTEXTS],
+    books: Box<[Book; CONTEXTS]>,
     /// What the books are about.
     profile: Profile,
     note: Note,

@@ -61,13 +61,14 @@ impl Lateness {
 
 /// Of two candidates drawn at random the one with less
 ///
-/// `lateness · (T̂ + τ) / ramp`
+/// `lateness · (T̂ + τ)`
 ///
 /// where `T̂` is the predicted time to this request's first token there, with
-/// the wait behind what is owed and without what is held (see `cost`), `τ` one
-/// decode step, which the first token takes at least, and `ramp` the share of
-/// its load that a new endpoint may have. Two draws and not the best of all: a
-/// peak is old news, and everyone would run from it at once.
+/// the wait behind what is owed and without what is held (see `cost`), and `τ`
+/// one decode step, which the first token takes at least. Two draws and not the
+/// best of all: a peak is old news, and everyone would run from it at once. One
+/// that ramps up is no candidate beyond its share; to price it up as well would
+/// leave it with nothing, as latency hardly grows with load until it is full.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LeastLatency {
     slots: BySlot<Lateness>,
@@ -99,7 +100,7 @@ impl Policy for LeastLatency {
                 + block.per_stream[lane] * block.streams[lane]
                 + block.per_context[lane] * block.context[lane];
             let lateness = self.slots.at(slot, view.endpoints).now(view.now);
-            scores[lane] = lateness * f64::from(priced.ttft[lane] + step) / view.ramp(slot);
+            scores[lane] = lateness * f64::from(priced.ttft[lane] + step);
         }
         let mut lanes = scores.into_iter();
         argmin(drawn, rng, |_| lanes.next().unwrap_or(f64::INFINITY))

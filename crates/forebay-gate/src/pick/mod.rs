@@ -208,6 +208,8 @@ fn argmin(candidates: &[u32], rng: &mut Pcg64Mcg, mut score: impl FnMut(u32) -> 
 }
 
 #[cfg(test)]
+mod distribution_tests;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;

@@ -26,8 +26,9 @@ const PROBE_AGE: Duration = Duration::from_secs(1);
 const LATENCIES: usize = 16;
 /// … of which so many, those with the most similar load, make the estimate.
 const SIMILAR: usize = 5;
-/// A first token is no news any more after this.
-const LATENCY_AGE: Duration = Duration::from_secs(30);
+/// A first token is no news any more after this: an endpoint that was slow once
+/// gets no requests that could show otherwise.
+const LATENCY_AGE: Duration = Duration::from_secs(10);
 /// What one more request counts for in the share of failures.
 const ERROR_SHARE: f64 = 0.2;
 /// How fast the share of failures is forgiven, in seconds.

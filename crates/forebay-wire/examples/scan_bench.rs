@@ -88,7 +88,7 @@ fn tools(sentence: &str) -> String {
 }
 
 /// Writes a text of about so many bytes, from a seed.
-type Writer = dyn Fn(usize, u64) -> String;
+type Writer<'a> = dyn Fn(usize, u64) -> String + 'a;
 
 /// Scans bodies in turn, so that no branch predictor can know one by heart.
 fn scan(name: &str, bodies: &[Vec<u8>]) {
@@ -113,13 +113,15 @@ fn main() {
     let code = "    let level = gates.iter().sum(); //\\n";
     let accents = "Größe, Höhe und Fläche — gemäß Anhang; ";
     let han = "潮位在前池中升降，闸门把水分给各台水轮机。";
-    let texts: [(&str, &Writer); 6] = [
+    let escaped: String = han.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
+    let texts: [(&str, &Writer); 7] = [
         ("prose", &|size, _| sentence.repeat(size / sentence.len())),
         ("lines", &|size, seed| lines(sentence, size, seed, false)),
         ("lines and marks", &|size, seed| lines(sentence, size, seed, true)),
         ("code", &|size, _| code.repeat(size / code.len())),
         ("accented", &|size, _| accents.repeat(size / accents.len())),
         ("han", &|size, _| han.repeat(size / han.len())),
+        ("han, escaped", &|size, _| escaped.repeat(size / escaped.len())),
     ];
     for (name, text) in texts {
         for size in [1 << 10, 4 << 10, 32 << 10, 256 << 10] {

@@ -2,13 +2,20 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::json::{ROOM, Str, unescape_some};
+use crate::json::{ROOM, Str, Unescape};
 
 /// Bytes of rendered prompt in one block of the text prefix index.
 pub const BLOCK_BYTES: usize = 256;
 
 /// A mark, and what is decoded at once.
 const SPARE: usize = 1 + ROOM;
+
+/// Strings up to this length are copied as if they had it.
+const NEAR: usize = 64;
+
+/// How much of one step can lie beyond a block's end, and a little: a mark and a
+/// near string, or what is decoded at once.
+const BEYOND: usize = 72;
 
 /// Takes a text in pieces; what comes out depends on the text alone.
 ///
@@ -81,12 +88,12 @@ impl Blocks {
     #[inline]
     pub(super) fn push_marked(&mut self, mark: u8, buf: &[u8], text: Str) {
         // Most strings are short, and a copy of known length is fastest.
-        let near = buf.get(text.start..).and_then(|near| near.first_chunk::<ROOM>());
+        let near = buf.get(text.start..).and_then(|near| near.first_chunk::<NEAR>());
         let room = self.open[self.len..].first_chunk_mut::<SPARE>();
         match (near, room, text.raw(buf).len()) {
-            (Some(near), Some(room), len @ 0..=ROOM) if text.is_plain() => {
+            (Some(near), Some(room), len @ 0..=NEAR) if text.is_plain() => {
                 room[0] = mark;
-                room[1..].copy_from_slice(near);
+                room[1..1 + NEAR].copy_from_slice(near);
                 self.len += 1 + len;
                 self.flush();
             }
@@ -99,15 +106,14 @@ impl Blocks {
 
     /// The decoded text of a string in `buf`.
     pub(super) fn push_text(&mut self, buf: &[u8], text: Str) {
-        let mut rest = text.raw(buf);
+        let raw = text.raw(buf);
         if text.is_plain() {
-            return self.push(rest);
+            return self.push(raw);
         }
+        let mut text = Unescape::new(buf.get(text.start..).unwrap_or_default(), raw.len());
         while let Some(room) = self.open[self.len..].first_chunk_mut()
-            && !rest.is_empty()
+            && let Some(written) = text.step(room)
         {
-            let (read, written) = unescape_some(rest, room);
-            rest = rest.get(read..).unwrap_or_default();
             self.len += written;
             self.flush();
         }
@@ -120,7 +126,7 @@ impl Blocks {
         let (block, beyond) = self.open.split_at_mut(BLOCK_BYTES);
         if self.len >= BLOCK_BYTES {
             self.hashes.push(xxh3_64(block));
-            block[..SPARE].copy_from_slice(beyond);
+            block[..BEYOND].copy_from_slice(&beyond[..BEYOND]);
             self.len -= BLOCK_BYTES;
         }
     }

@@ -2,7 +2,7 @@
 
 use super::JsonError;
 use super::extent::{Extent, long, short};
-use super::unescape::decode_escape;
+use super::unescape::{Decoded, decode_escape};
 
 /// Where a checked string lies in its text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,8 +111,7 @@ impl Str {
             if at > 0 && !sink(&rest[..at]) {
                 return;
             }
-            let mut utf8 = [0u8; 4];
-            let (raw, len) = decode_escape(&rest[at..], &mut utf8);
+            let Decoded { raw, utf8, len } = decode_escape(&rest[at..]);
             if !sink(&utf8[..len]) {
                 return;
             }

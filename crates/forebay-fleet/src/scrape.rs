@@ -10,6 +10,7 @@ mod engine;
 mod failure;
 mod fetch;
 mod follow;
+mod gpu;
 mod lanes;
 mod nudge;
 mod pace;

@@ -350,3 +350,59 @@ fn the_gpus_of_an_endpoint_are_read_from_the_nodes_exporter() {
     exporter.set("/metrics", Answer::Status(500));
     heard.until(|told| matches!(told, Told::Signals(1, s) if s.gpu.temperature_c.is_none()));
 }
+
+#[test]
+fn an_exporter_that_hangs_does_not_hold_up_the_load() {
+    let exporter = Stub::start(&[("/metrics", Answer::Hang)]);
+    let engine = Stub::start(&[("/metrics", vllm(1, 5).into())]);
+    let (fleet, _owner, heard) = fleet();
+    let target = ScrapeTarget {
+        dcgm_url: Some(format!("{}/metrics", exporter.url())),
+        // Longer than this test may take.
+        timeout: Duration::from_secs(3600),
+        ..quick(1, &engine.url(), Dialect::Vllm)
+    };
+    fleet.set_scrape_targets(vec![target]);
+    while exporter.asked("/metrics").is_empty() {
+        heard.signals(1);
+    }
+    (0..20).for_each(|_| drop(heard.signals(1)));
+}
+
+#[test]
+fn metrics_of_another_server_that_is_gone_do_not_hide_the_models() {
+    let metrics = Stub::start(&[("/metrics", vllm(1, 5).into())]);
+    let engine = Stub::start(&[("/v1/models", list("vllm", &["tide-7b"]).into())]);
+    let (fleet, _owner, heard) = fleet();
+    let target = ScrapeTarget {
+        metrics_url: Some(format!("{}/metrics", metrics.url())),
+        slow_interval: Duration::from_millis(50),
+        ..quick(1, &engine.url(), Dialect::Vllm)
+    };
+    fleet.set_scrape_targets(vec![target]);
+    heard.signals(1);
+    drop(metrics);
+    heard.until(|told| matches!(told, Told::Failed(1, "connect" | "broken")));
+    let mut times = 0;
+    heard.until(|told| {
+        times += usize::from(matches!(told, Told::Models(..)));
+        times == 3
+    });
+}
+
+#[test]
+fn an_engine_without_a_load_that_was_away_is_found_again() {
+    let stub = Stub::start(&[("/v1/models", list("a-maker", &["tide-7b"]).into())]);
+    let (fleet, _owner, heard) = fleet();
+    let slow_interval = Duration::from_millis(50);
+    fleet.set_scrape_targets(vec![ScrapeTarget { slow_interval, ..open(1, &stub.url()) }]);
+    heard.until(|told| matches!(told, Told::Models(..)));
+    stub.become_other(&[]);
+    heard.until(|told| *told == Told::Failed(1, "unknown"));
+    stub.set("/v1/models", list("a-maker", &["tide-7b"]));
+    let told = heard.until(|told| matches!(told, Told::Models(..)));
+    assert!(
+        !told.iter().any(|told| matches!(told, Told::Detected(..) | Told::Restarted(..))),
+        "it is the same one"
+    );
+}

@@ -17,6 +17,8 @@ pub(crate) struct Engine {
     pub(crate) reader: Arc<Reader>,
     /// The Prometheus page, where the engine has one.
     pub(crate) metrics: Option<Page>,
+    /// The server that answers the API is the one that has that page.
+    pub(crate) metrics_here: bool,
     /// The load in JSON, where the engine has it.
     pub(crate) loads: Option<Page>,
     pub(crate) models: Page,
@@ -33,15 +35,19 @@ impl Engine {
         let listing = if found.lists && dialect == Dialect::Triton { Dialect::Openai } else { dialect };
         let (method, path) = listing.resident_path();
         let method = if method == "POST" { Method::POST } else { Method::GET };
+        let metrics = match found.page {
+            Some(page) => Some(page),
+            None => metrics_page(target, dialect)?,
+        };
+        let models = Page::new(method, &beside(&target.url, path), target.h2c)?;
+        let at = |page: &Page| page.uri().authority().cloned();
         Ok(Engine {
             dialect,
             reader: Arc::new(Reader::new(dialect, target.model.as_deref(), &target.custom)),
-            metrics: match found.page {
-                Some(page) => Some(page),
-                None => metrics_page(target, dialect)?,
-            },
+            metrics_here: metrics.as_ref().is_none_or(|metrics| at(metrics) == at(&models)),
+            metrics,
             loads: dialect.loads_path().map(here).transpose()?,
-            models: Page::new(method, &beside(&target.url, path), target.h2c)?,
+            models,
             listing,
         })
     }

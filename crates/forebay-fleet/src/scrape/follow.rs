@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::Time;
-use forebay_wire::signals::{Gpu, Signals};
+use forebay_wire::signals::Signals;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
@@ -13,6 +13,7 @@ use super::ask::{Asker, is_busy};
 use super::detect::find;
 use super::engine::Engine;
 use super::failure::ScrapeFailure;
+use super::gpu::{self, Gpus};
 use super::nudge::Nudge;
 use super::pace::Pace;
 use super::past::{Found, Past, Verdict};
@@ -45,21 +46,20 @@ pub(crate) struct Follow<M: Membership> {
 pub(super) struct Due {
     pub(super) load: Time,
     pub(super) models: Time,
-    pub(super) gpu: Time,
     /// Which engine it is.
     look: Time,
 }
 
 /// One loop as it goes.
 pub(super) struct Loop<M: Membership> {
-    pub(super) given: Follow<M>,
+    pub(super) given: Arc<Follow<M>>,
     pub(super) pace: Pace,
     pub(super) slow: Schedule,
     pub(super) due: Due,
     pub(super) engine: Option<Engine>,
     /// What the metrics page told last and when, beside a load feed of its own.
     pub(super) counters: Option<(Time, Signals)>,
-    pub(super) gpu: Option<(Time, Gpu)>,
+    pub(super) gpus: Arc<Gpus>,
     pub(super) models_asked: Option<Time>,
     pub(super) models_failed: u32,
     /// The endpoint answers, but not with its models.
@@ -72,35 +72,40 @@ pub(super) struct Loop<M: Membership> {
 impl<M: Membership> Follow<M> {
     /// Reads for ever; ends by being dropped.
     pub(crate) async fn run(self) {
-        let mut state = Loop::new(self);
-        loop {
-            state.wait().await;
-            let shared = Arc::clone(&state.given.shared);
-            let _place = shared.lanes.enter(state.pace.is_failing()).await;
-            state.turn().await;
-        }
+        let given = Arc::new(self);
+        let gpus = Arc::new(Gpus::default());
+        let mut state = Loop::new(Arc::clone(&given), Arc::clone(&gpus));
+        tokio::join!(gpus.follow(&given), state.run());
     }
 }
 
 impl<M: Membership> Loop<M> {
-    fn new(given: Follow<M>) -> Loop<M> {
+    fn new(given: Arc<Follow<M>>, gpus: Arc<Gpus>) -> Loop<M> {
         let (target, seed) = (&given.target, given.shared.seed);
         let pace = Pace::new(target.interval_min, target.interval_max, given.ordinal, seed);
         let first = pace.first(given.shared.now(), given.place);
-        let gpu = if target.dcgm_url.is_some() { first } else { Time::MAX };
         Loop {
             slow: Schedule::new(target.slow_interval, given.ordinal, seed),
-            due: Due { load: first, models: first, gpu, look: Time::MAX },
+            due: Due { load: first, models: first, look: Time::MAX },
             given,
             pace,
             engine: None,
             counters: None,
-            gpu: None,
+            gpus,
             models_asked: None,
             models_failed: 0,
             unlisted: false,
             unreachable: false,
             logged: false,
+        }
+    }
+
+    async fn run(&mut self) {
+        let shared = Arc::clone(&self.given.shared);
+        loop {
+            self.wait().await;
+            let _place = shared.lanes.enter(self.pace.is_failing()).await;
+            self.turn().await;
         }
     }
 
@@ -127,12 +132,8 @@ impl<M: Membership> Loop<M> {
     }
 
     fn next(&self) -> Time {
-        let Due { load, models, gpu, look } = self.due;
-        if self.engine.is_none() || self.unreachable {
-            load.min(gpu)
-        } else {
-            load.min(models).min(gpu).min(look)
-        }
+        let Due { load, models, look } = self.due;
+        if self.engine.is_none() || self.unreachable { load } else { load.min(models).min(look) }
     }
 
     /// Waits until something is due.
@@ -164,9 +165,6 @@ impl<M: Membership> Loop<M> {
     /// Asks what is due.
     async fn turn(&mut self) {
         let now = self.now();
-        if self.due.gpu <= now {
-            self.read_gpu().await;
-        }
         if self.engine.is_none() || (self.due.look <= now && !self.unreachable) {
             if self.engine.is_none() && self.due.load > now {
                 return;
@@ -183,7 +181,7 @@ impl<M: Membership> Loop<M> {
             self.due.load = Time::MAX;
         }
         // First who it is and then how much it has to do.
-        if self.due.models <= now && !(self.unreachable && self.due.load > now) {
+        if self.due.models <= self.now() && !(self.unreachable && self.due.load > now) {
             self.read_models().await;
         }
         if self.due.load <= now {
@@ -200,23 +198,26 @@ impl<M: Membership> Loop<M> {
         };
         let dialect = found.dialect;
         let engine = Engine::new(target, found)?;
+        let (tells_load, is_open) = (engine.tells_load(), target.dialect.is_none());
         let news = self.given.past.lock().found(dialect);
-        self.unreachable = false;
-        self.due.look = match target.dialect {
-            None if !engine.tells_load() => self.now() + LOOK_AGAIN,
-            _ => Time::MAX,
-        };
-        if engine.tells_load() {
-            self.due.load = self.due.load.min(self.now());
-        }
         self.engine = Some(engine);
         self.counters = None;
-        if news != Found::Same && target.dialect.is_none() {
-            tracing::info!(url = %target.url, engine = dialect.as_str(), "found out which engine answers");
+        self.unreachable = false;
+        if news != Found::Same && is_open {
+            let url = &self.given.target.url;
+            tracing::info!(%url, engine = dialect.as_str(), "found out which engine answers");
             if news == Found::Another {
                 self.restarted("another engine answers");
             }
             self.membership().detected(self.id(), dialect);
+        }
+        let now = self.now();
+        self.due.look = if is_open && !tells_load { now + LOOK_AGAIN } else { Time::MAX };
+        if tells_load {
+            self.due.load = self.due.load.min(now);
+        } else {
+            // Its models are all there is to read, and show that it is back.
+            self.due.models = now;
         }
         Ok(())
     }
@@ -231,21 +232,41 @@ impl<M: Membership> Loop<M> {
         }
         self.unreachable = false;
         self.due.load = self.pace.next(self.now());
-        if std::mem::take(&mut self.logged) {
-            tracing::info!(url = %self.given.target.url, "the endpoint tells its load again");
-        }
+        self.recovered();
         self.membership().signals(self.id(), at, signals);
+    }
+
+    /// Takes in that the models were told, where they are all there is.
+    pub(super) fn told_models(&mut self) {
+        if self.tells_load() {
+            return;
+        }
+        self.pace.idle();
+        self.recovered();
+        // Nothing else will bring them.
+        if let Some((at, exported)) = self.gpus.now(&self.given) {
+            let mut signals = Signals::default();
+            gpu::add(&mut signals, exported);
+            self.membership().signals(self.id(), at, &signals);
+        }
+    }
+
+    fn recovered(&mut self) {
+        if std::mem::take(&mut self.logged) {
+            tracing::info!(url = %self.given.target.url, "the endpoint tells of itself again");
+        }
     }
 
     /// Takes in that the load could not be read, and when to try again.
     pub(super) fn failed(&mut self, failure: ScrapeFailure) {
         let times = self.pace.failed();
-        self.unreachable = !failure.answered();
+        let here = self.engine.as_ref().is_none_or(|engine| engine.metrics_here);
+        self.unreachable = here && !failure.answered();
         self.due.load = self.pace.next(self.now());
         let target = &self.given.target;
         if times == LOGGED_AFTER {
             self.logged = true;
-            tracing::warn!(url = %target.url, reason = %failure, "the endpoint does not tell its load");
+            tracing::warn!(url = %target.url, reason = %failure, "the endpoint does not tell of itself");
         }
         if times >= LOST_AFTER && target.dialect.is_none() {
             self.engine = None;

@@ -3,20 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use forebay_wire::signals::{Gpu, Signals, read_dcgm, read_loads, read_models};
+use forebay_wire::signals::{Signals, read_loads, read_models};
 use tokio::time::Instant;
 
 use super::ask::{merged, tells};
 use super::failure::ScrapeFailure;
 use super::fetch::Page;
 use super::follow::Loop;
+use super::gpu;
 use crate::membership::{Membership, PageKind};
 
 /// With a load feed of its own, the metrics page is for counters only.
 const COUNTERS_EVERY: Duration = Duration::from_secs(1);
-
-/// The figures of GPUs count for so many intervals in which they do not come.
-const GPU_KEPT: u32 = 6;
 
 /// More models than this are not told.
 const MAX_LISTED: usize = 4096;
@@ -52,7 +50,10 @@ impl<M: Membership> Loop<M> {
                 }
                 Err(why) if fed.is_none() => failure = Some(why),
                 // Counters are missed, not the load.
-                Err(_) => self.counters = Some((self.now(), Signals::default())),
+                Err(_) => {
+                    let before = self.counters.take().map(|(_, page)| page);
+                    self.counters = Some((self.now(), before.unwrap_or_default()));
+                }
             }
         }
         if fed.is_none() && paged.is_none() {
@@ -147,6 +148,7 @@ impl<M: Membership> Loop<M> {
                 }
                 self.membership().models(self.id(), &models);
                 self.due.models = self.slow.next(self.now());
+                self.told_models();
             }
             Err(failure) => {
                 self.unlisted = failure.answered();
@@ -161,47 +163,9 @@ impl<M: Membership> Loop<M> {
         }
     }
 
-    /// Reads the exporter of the node's GPUs.
-    pub(super) async fn read_gpu(&mut self) {
-        self.due.gpu = self.slow.next(self.now());
-        let Some(url) = &self.given.target.dcgm_url else { return };
-        let at = Instant::now();
-        let gpus: Vec<&str> = self.given.target.gpus.iter().map(String::as_str).collect();
-        let read = |body: &[u8]| {
-            let gpu = read_dcgm(body, if gpus.is_empty() { None } else { Some(&gpus) });
-            if gpu == Gpu::default() { Err(ScrapeFailure::NotSignals) } else { Ok(gpu) }
-        };
-        let result = match Page::get(url, false) {
-            Ok(page) => self.asker().read(PageKind::Gpu, &page, read).await,
-            Err(failure) => Err(failure),
-        };
-        let now = self.now();
-        match result {
-            Ok(gpu) => self.gpu = Some((now, gpu)),
-            Err(failure) => {
-                tracing::debug!(%url, %failure, "the GPUs' figures cannot be read");
-                let kept = self.given.target.slow_interval.saturating_mul(GPU_KEPT);
-                self.gpu.take_if(|(read, _)| now.since(*read) > kept);
-            }
-        }
-        // Nothing else will bring them.
-        if self.engine.as_ref().is_some_and(|engine| !engine.tells_load())
-            && let Some((_, gpu)) = self.gpu
-        {
-            self.membership().signals(self.id(), at, &Signals { gpu, ..Signals::default() });
-        }
-    }
-
-    /// Triton's own page has GPU figures as well; the exporter's count for more.
     fn add_gpu(&self, signals: &mut Signals) {
-        let Some((_, exported)) = self.gpu else { return };
-        let own = signals.gpu;
-        signals.gpu = Gpu {
-            utilization: exported.utilization.or(own.utilization),
-            temperature_c: exported.temperature_c.or(own.temperature_c),
-            throttle: exported.throttle.or(own.throttle),
-            power_w: exported.power_w.or(own.power_w),
-            sm_clock_mhz: exported.sm_clock_mhz.or(own.sm_clock_mhz),
-        };
+        if let Some((_, exported)) = self.gpus.now(&self.given) {
+            gpu::add(signals, exported);
+        }
     }
 }

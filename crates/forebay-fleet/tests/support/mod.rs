@@ -232,6 +232,7 @@ async fn serve(mut stream: TcpStream, state: Arc<State>, connection: usize) -> s
 
 /// What the fleet told, in order.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "few of them are kept")]
 pub(crate) enum Told {
     State(u32, EndpointState),
     Signals(u32, Signals),

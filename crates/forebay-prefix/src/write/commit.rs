@@ -16,7 +16,7 @@ impl Writer {
         self.commit_path(store, lane, &path, now);
         self.unpin(store, &path);
         self.join_path(store, &path);
-        self.evict_over_capacity(store, lane);
+        self.evict_over_capacity(store, lane, path.len());
     }
 
     /// Marks the holds of a path as committed and used now, the deepest first.

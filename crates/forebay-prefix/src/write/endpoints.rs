@@ -153,7 +153,7 @@ impl Writer {
         let Some(endpoint) = self.endpoint(store, id) else { return };
         endpoint.capacity = blocks;
         if let Some(lane) = endpoint.lane {
-            self.evict_over_capacity(store, lane);
+            self.evict_over_capacity(store, lane, 0);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use super::{Writer, hold};
 use crate::store::Store;
 
-/// Holds taken back by one call, however far a lane is over its capacity: the
-/// next calls go on.
+/// Holds taken back by one call beside those that it entered, however far a lane
+/// is over its capacity: the next calls go on.
 const MOST_AT_ONCE: usize = 256;
 /// Holds of a lane that are looked at for one without requests in flight.
 const SEARCH: usize = 16;
@@ -124,10 +124,10 @@ impl Writer {
     }
 
     /// Takes back the lane's least recently used committed runs until the rest
-    /// fits, or the next call goes on with it.
-    pub(crate) fn evict_over_capacity(&mut self, store: &Store, lane: u16) {
+    /// fits, or the next call goes on with it. `entered` holds are new.
+    pub(crate) fn evict_over_capacity(&mut self, store: &Store, lane: u16, entered: usize) {
         let capacity = self.capacity(lane);
-        for _ in 0..MOST_AT_ONCE {
+        for _ in 0..MOST_AT_ONCE + entered {
             let state = &self.lanes[usize::from(lane)];
             if state.committed_blocks <= capacity || state.committed.oldest == 0 {
                 return;

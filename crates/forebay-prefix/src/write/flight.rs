@@ -41,7 +41,7 @@ impl Writer {
         self.unpin(store, &path);
         if keep {
             self.join_path(store, &path);
-            self.evict_over_capacity(store, lane);
+            self.evict_over_capacity(store, lane, path.len());
         }
     }
 

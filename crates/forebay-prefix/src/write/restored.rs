@@ -72,7 +72,7 @@ impl Writer {
             }
             self.unpin(store, &path);
         }
-        self.evict_over_capacity(store, lane);
+        self.evict_over_capacity(store, lane, segments.len());
         self.queue(store, lane);
         self.publish_confidence(store, lane);
         u64::from(self.lanes[usize::from(lane)].restored_blocks.saturating_sub(before))

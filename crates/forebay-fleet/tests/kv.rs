@@ -318,6 +318,31 @@ async fn engines_may_connect_to_us() {
     assert_eq!(bench.feeds.listening(), []);
 }
 
+#[tokio::test]
+async fn a_unix_socket_that_somebody_left_is_taken_over() {
+    let folder = std::env::temp_dir().join(format!("forebay-kv-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let path = folder.join("kv.ipc");
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let bench = Bench::new(settings());
+    bench.feeds.follow(KvSource {
+        endpoint: "e".to_owned(),
+        rank: 0,
+        events: format!("ipc://{}", path.display()).parse().unwrap(),
+        bind: true,
+        topic: String::new(),
+        replay: None,
+    });
+    while bench.feeds.listening().is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let mut stream = tokio::net::UnixStream::connect(&path).await.unwrap();
+    let mut greeting = [0; 64];
+    stream.read_exact(&mut greeting).await.unwrap();
+    assert_eq!((greeting[0], greeting[9]), (0xff, 0x7f));
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
 fn tcp(address: SocketAddr) -> forebay_fleet::kv::KvAddress {
     format!("tcp://{address}").parse().unwrap()
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -96,7 +97,14 @@ async fn bind(address: &KvAddress) -> io::Result<(Bound, KvAddress)> {
             let port = listener.local_addr()?.port();
             Ok((Bound::Tcp(listener), KvAddress::Tcp { host: host.to_owned(), port }))
         }
-        KvAddress::Ipc(path) => Ok((Bound::Ipc(UnixListener::bind(path)?), address.clone())),
+        KvAddress::Ipc(path) => {
+            // Who listened here before left its socket in the file system.
+            let there = tokio::fs::symlink_metadata(path).await;
+            if there.is_ok_and(|there| there.file_type().is_socket()) {
+                tokio::fs::remove_file(path).await?;
+            }
+            Ok((Bound::Ipc(UnixListener::bind(path)?), address.clone()))
+        }
     }
 }
 

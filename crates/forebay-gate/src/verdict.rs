@@ -89,6 +89,8 @@ pub enum RepickReason {
     Connect,
     /// A reused connection was closed before it took the request.
     Reset,
+    /// The endpoint does not have the adapter that was asked for.
+    ModelMissing,
 }
 
 impl RepickReason {
@@ -97,6 +99,7 @@ impl RepickReason {
         match self {
             RepickReason::Connect => "connect",
             RepickReason::Reset => "reset",
+            RepickReason::ModelMissing => "model_missing",
         }
     }
 }

@@ -23,6 +23,12 @@ impl Clock {
         Time::from_nanos(u64::try_from(self.origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
     }
 
+    /// The time that an instant stands for; the origin for one before it.
+    pub fn time(&self, at: Instant) -> Time {
+        let since = at.saturating_duration_since(self.origin).as_nanos();
+        Time::from_nanos(u64::try_from(since).unwrap_or(u64::MAX))
+    }
+
     /// The instant that a time stands for, for timers.
     pub fn instant(&self, at: Time) -> Instant {
         self.origin + at.since(Time::ZERO)

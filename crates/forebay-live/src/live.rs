@@ -1,5 +1,6 @@
 //! The Gates of the running program, each behind its lock.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +14,7 @@ use forebay_gate::{
     DecisionRecord, EndpointLoad, Event, PoolConfig, PoolLoad, Progress, Refusal, RepickReason, Verdict,
 };
 use forebay_prefix::{IndexConfig, Matches, PrefixIndex};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::oneshot;
 
 use crate::cell::{Cell, Known, Woken};
@@ -79,6 +80,9 @@ pub(crate) enum Submitted<M> {
 struct Guarded<M> {
     cell: Mutex<Cell<M>>,
     index: PrefixIndex,
+    /// Slots whose engines tell what they hold (KV events): what was served
+    /// there is theirs to confirm.
+    telling: RwLock<BTreeSet<EndpointId>>,
 }
 
 /// The Gates of this program. `M` is what the shell keeps of an endpoint:
@@ -103,6 +107,7 @@ impl<M> Live<M> {
         let guarded = |i| Guarded {
             cell: Mutex::new(Cell::new(i as u32, seed.wrapping_add(i as u64))),
             index: PrefixIndex::new(share.clone()),
+            telling: RwLock::default(),
         };
         Live {
             clock: Clock::start(),
@@ -255,6 +260,21 @@ impl<M> Live<M> {
         self.apply(key.gate, Event::Loaded(key.id, adapters, slots));
     }
 
+    /// Whether the engine at an endpoint tells what it holds from now on.
+    pub fn tells(&self, key: EndpointKey, tells: bool) {
+        if let Some(guarded) = self.gates.get(key.gate as usize) {
+            let known = guarded.telling.read().contains(&key.id);
+            if known != tells {
+                let mut telling = guarded.telling.write();
+                if tells {
+                    telling.insert(key.id);
+                } else {
+                    telling.remove(&key.id);
+                }
+            }
+        }
+    }
+
     /// Asks the Gate for a request. Drop the future to give it up.
     ///
     /// What the prefix index knows of the request's chain is looked up here.
@@ -389,7 +409,9 @@ impl<M> Live<M> {
             outcome.ttft.is_some()
                 || (outcome.end == forebay_core::EndKind::Finished && outcome.usage.is_some())
         });
-        index.end(endpoint, &prefix.chain, served, now);
+        let confirms = prefix.exact
+            && self.gates.get(gate as usize).is_some_and(|guarded| guarded.telling.read().contains(&endpoint));
+        index.end(endpoint, &prefix.chain, served && !confirms, now);
     }
 
     /// A waiting request is given up: nobody is to be woken for it.

@@ -112,6 +112,8 @@ label! {
         StaleConnection = "stale_connection",
         /// The endpoint refused the stream unprocessed (HTTP/2 `REFUSED_STREAM` or GOAWAY).
         RefusedStream = "refused_stream",
+        /// The endpoint did not have the adapter; another one has it.
+        ModelMissing = "model_missing",
     }
 }
 

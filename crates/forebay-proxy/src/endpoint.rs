@@ -11,6 +11,8 @@ pub trait EndpointSignals: Send + Sync {
     fn succeeded(&self);
     /// No connection could be made.
     fn connect_failed(&self);
+    /// It says that it does not have a model that it was taken to have.
+    fn model_missing(&self);
 }
 
 /// Where requests go and how they are addressed there.
@@ -60,6 +62,14 @@ impl Endpoint {
     pub(crate) fn connect_failed(&self) {
         if let Some(signals) = self.signals.get() {
             signals.connect_failed();
+        }
+    }
+}
+
+impl Endpoint {
+    pub(crate) fn model_missing(&self) {
+        if let Some(signals) = self.signals.get() {
+            signals.model_missing();
         }
     }
 }

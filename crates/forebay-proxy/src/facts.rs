@@ -8,10 +8,17 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::registry::Route;
 
+/// Hash of the session that a request names: the header of a trusted caller,
+/// else the body's `user`.
+pub(crate) fn session(scan: &Scan, headers: &HeaderMap, trusted: bool) -> Option<u64> {
+    let header = if trusted { headers.get("x-forebay-session") } else { None };
+    header.map(|value| xxh3_64(value.as_bytes())).or(scan.user_hash)
+}
+
 /// Facts of one request. Control headers count only when the caller is trusted.
 pub(crate) fn of(scan: &Scan, route: &Route, headers: &HeaderMap, trusted: bool) -> RequestFacts {
     let control = |name: &str| if trusted { headers.get(name) } else { None };
-    let session = control("x-forebay-session").map(|value| xxh3_64(value.as_bytes())).or(scan.user_hash);
+    let session = session(scan, headers, trusted);
     let priority = control("x-forebay-priority").and_then(|v| v.to_str().ok()).and_then(priority);
     let limit = |name: &str, usual: f32| {
         let asked = control(name).and_then(|v| v.to_str().ok()?.trim().parse::<f32>().ok());
@@ -27,7 +34,7 @@ pub(crate) fn of(scan: &Scan, route: &Route, headers: &HeaderMap, trusted: bool)
         pool: route.pool.id,
         model: route.model_id,
         adapter: route.adapter.is_some().then_some(route.model_id),
-        version: None,
+        version: route.version,
         tenant: TenantId::default(),
         priority: priority.unwrap_or_default(),
         slo: Slo {

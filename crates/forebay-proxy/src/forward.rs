@@ -36,6 +36,9 @@ pub(crate) struct Outgoing {
     pub(crate) host: Option<HeaderValue>,
     pub(crate) api: Api,
     pub(crate) stream: bool,
+    /// The same once more, where an endpoint may say that it does not have the
+    /// adapter (any more) and another one has it.
+    pub(crate) again: Option<Box<Request<RequestBody>>>,
 }
 
 /// An answer whose first byte is there.
@@ -143,6 +146,18 @@ async fn send(
             })
             .await;
             match result {
+                Ok(Ok(answer)) if answer.head.status == StatusCode::NOT_FOUND && outgoing.again.is_some() => {
+                    // Adapters are loaded and unloaded between two looks at the list.
+                    endpoint.model_missing();
+                    let moved = settle.ticket().is_some_and(|t| t.repick(RepickReason::ModelMissing).is_ok());
+                    if !moved {
+                        return Ok(answer);
+                    }
+                    outgoing.request = outgoing.again.take();
+                    settle.proxy().metrics().retried(Retry::ModelMissing);
+                    settle.forwarded_again();
+                    continue;
+                }
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(error)) => error,
                 Err(expired) => {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use forebay_config::OrcaAsk;
 use forebay_net::Watch;
 use forebay_net::upstream::RequestBody;
 use forebay_wire::body::{Api, Scan, scan_json, scan_multipart, splice_model};
@@ -137,10 +138,11 @@ async fn answer(
     };
     busy.answer();
     let scan = scan(api, &parts, &read.bytes)?;
-    let Some(route) = proxy.registry().route(&scan.model, draw) else {
+    // Whoever names a session stays with the part of a split that it drew first.
+    let session = facts::session(&scan, &parts.headers, settings.trust_control_headers);
+    let Some(route) = proxy.registry().route(&scan.model, session.unwrap_or(draw)) else {
         return Err(unknown_model(proxy, &scan.model).into());
     };
-    let route = Arc::clone(route);
     let on_route = |problem| Stop::Problem(Box::new(problem), Some(Arc::clone(&route)));
     let facts = facts::of(&scan, &route, &parts.headers, settings.trust_control_headers);
     let asked = Instant::now();
@@ -246,11 +248,20 @@ fn outgoing(
     let mut headers = std::mem::take(&mut parts.headers);
     headers::prepare_request(&mut headers, request_id, true);
     headers.remove(header::HOST);
-    let mut request = Box::new(Request::new(RequestBody::new(body)));
-    *request.method_mut() = Method::POST;
-    *request.headers_mut() = headers;
+    if route.pool.orca_ask != OrcaAsk::None {
+        let format = HeaderValue::from_static(route.pool.orca_ask.as_str());
+        headers.insert(HeaderName::from_static("endpoint-load-metrics-format"), format);
+    }
+    let request = |headers, body| {
+        let mut request = Box::new(Request::new(RequestBody::new(body)));
+        *request.method_mut() = Method::POST;
+        *request.headers_mut() = headers;
+        request
+    };
+    let again = route.adapter.is_some().then(|| request(headers.clone(), body.clone()));
+    let request = request(headers, body);
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    Outgoing { request: Some(request), path, host: host.flatten(), api, stream: scan.stream }
+    Outgoing { request: Some(request), path, host: host.flatten(), api, stream: scan.stream, again }
 }
 
 fn bad_head(bad: BadHead) -> Problem {

@@ -25,9 +25,11 @@ mod route;
 mod serve;
 mod settle;
 mod timer;
+mod versions;
 mod watching;
 
 pub use endpoint::{Endpoint, EndpointSignals};
 pub use proxy::{DrainPhase, Proxy, Settings};
 pub use registry::{Registry, RegistryBuilder};
 pub use serve::serve;
+pub use versions::Versions;

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
-use forebay_config::{Config, Slo, Timeouts};
-use forebay_core::{ModelId, PoolId};
+use forebay_config::{Config, OrcaAsk, Slo, Timeouts};
+use forebay_core::{ModelId, PoolId, VersionId};
 use forebay_metrics::{Metrics, RouteMetrics};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::learned::BytesPerToken;
+use crate::versions::Versions;
 
 /// Output tokens that a request takes before any was seen.
 const FIRST_USUAL_OUTPUT: u32 = 200;
@@ -28,6 +30,8 @@ pub(crate) struct PoolRoute {
     pub(crate) preserve_host: bool,
     /// Metrics of load reports that utilisation is computed from.
     pub(crate) orca_metrics: Vec<String>,
+    /// In which form endpoints are asked for load reports.
+    pub(crate) orca_ask: OrcaAsk,
 }
 
 /// One requested name on its way to one pool.
@@ -36,6 +40,8 @@ pub(crate) struct Route {
     /// The name the client asked for.
     pub(crate) model: String,
     pub(crate) model_id: ModelId,
+    /// The only version of the endpoints that it may go to.
+    pub(crate) version: Option<VersionId>,
     /// The name the engine knows, where it is another one.
     pub(crate) rewrite: Option<String>,
     /// The base model, where this name is a LoRA adapter.
@@ -66,38 +72,116 @@ struct Entry {
     card: Bytes,
 }
 
+/// Adapters that endpoints list and no configuration names, at most: names
+/// come from engines, whose adapters clients may be allowed to load.
+const MAX_DISCOVERED: usize = 4096;
+
 /// Every name that clients may ask for.
 pub struct Registry {
     entries: BTreeMap<String, Entry>,
-    list: Bytes,
+    /// Adapters found at endpoints, by name.
+    discovered: ArcSwap<Discovered>,
+    /// Every list is made anew with it.
+    cards: BTreeMap<String, Value>,
+    list: ArcSwap<Bytes>,
+    next_model: AtomicU32,
+    created: u64,
 }
+
+/// Names found at endpoints, each with its one route.
+type Discovered = BTreeMap<String, Arc<Route>>;
 
 impl Registry {
     /// The route of a name; `draw` decides between weighted targets.
-    pub(crate) fn route(&self, model: &str, draw: u64) -> Option<&Arc<Route>> {
-        let routes = &self.entries.get(model)?.routes;
+    pub(crate) fn route(&self, model: &str, draw: u64) -> Option<Arc<Route>> {
+        let Some(entry) = self.entries.get(model) else {
+            return self.discovered.load().get(model).map(Arc::clone);
+        };
+        let routes = &entry.routes;
         if let [(_, only)] = routes.as_slice() {
-            return Some(only);
+            return Some(Arc::clone(only));
         }
         let sum: f64 = routes.iter().map(|(weight, _)| weight).sum();
         let mut left = (draw >> 11) as f64 / (1u64 << 53) as f64 * sum;
         for (weight, route) in routes {
             left -= weight;
             if left < 0.0 {
-                return Some(route);
+                return Some(Arc::clone(route));
             }
         }
-        routes.iter().rev().find(|(weight, _)| *weight > 0.0).map(|(_, route)| route)
+        routes.iter().rev().find(|(weight, _)| *weight > 0.0).map(|(_, route)| Arc::clone(route))
     }
 
     /// `GET /v1/models`
     pub(crate) fn list(&self) -> Bytes {
-        self.list.clone()
+        Bytes::clone(&self.list.load())
     }
 
     /// `GET /v1/models/{id}`
     pub(crate) fn card(&self, model: &str) -> Option<Bytes> {
-        self.entries.get(model).map(|entry| entry.card.clone())
+        if let Some(entry) = self.entries.get(model) {
+            return Some(entry.card.clone());
+        }
+        let route = self.discovered.load().get(model).map(Arc::clone)?;
+        Some(Bytes::from(card(model, self.created, route.adapter.as_deref()).to_string()))
+    }
+
+    /// The id of an adapter's name, whether the configuration or an endpoint named it.
+    pub fn adapter(&self, name: &str) -> Option<ModelId> {
+        if let Some(Entry { routes, .. }) = self.entries.get(name) {
+            return routes
+                .first()
+                .filter(|(_, route)| route.adapter.is_some())
+                .map(|(_, route)| route.model_id);
+        }
+        self.discovered.load().get(name).map(|route| route.model_id)
+    }
+
+    /// The adapters that the endpoints of a pool list now: those that no
+    /// configuration names become known, those that are gone are forgotten.
+    /// They are counted under their pool's own model, so that names which come
+    /// and go leave no series behind.
+    pub fn discover<'a>(&self, pool: PoolId, listed: impl Iterator<Item = &'a str>) {
+        let Some(base) = self.base(pool) else { return };
+        let old = self.discovered.load();
+        let mut new: Discovered =
+            old.iter().filter(|(_, r)| r.pool.id != pool).map(|(n, r)| (n.clone(), Arc::clone(r))).collect();
+        for name in listed {
+            if self.entries.contains_key(name) || new.contains_key(name) || new.len() >= MAX_DISCOVERED {
+                continue;
+            }
+            let route = match old.get(name) {
+                Some(route) if route.pool.id == pool => Arc::clone(route),
+                _ => Arc::new(Route {
+                    pool: Arc::clone(&base.pool),
+                    model: name.to_owned(),
+                    model_id: ModelId(self.next_model.fetch_add(1, Ordering::Relaxed)),
+                    version: None,
+                    rewrite: None,
+                    adapter: Some(base.model.clone()),
+                    bytes_per_token: BytesPerToken::default(),
+                    metrics: base.metrics.clone(),
+                    usual_output: AtomicU32::new(base.usual_output()),
+                }),
+            };
+            new.insert(name.to_owned(), route);
+        }
+        let same = new.len() == old.len() && new.keys().eq(old.keys());
+        if same {
+            return;
+        }
+        let mut cards = self.cards.clone();
+        for (name, route) in &new {
+            cards.insert(name.clone(), card(name, self.created, route.adapter.as_deref()));
+        }
+        self.discovered.store(Arc::new(new));
+        self.list.store(Arc::new(list(&cards)));
+    }
+
+    /// The route of a pool's own model.
+    fn base(&self, pool: PoolId) -> Option<Arc<Route>> {
+        let mut routes = self.entries.values().flat_map(|entry| &entry.routes).map(|(_, route)| route);
+        routes.find(|r| r.pool.id == pool && r.adapter.is_none() && r.rewrite.is_none()).map(Arc::clone)
     }
 
     /// Names that look like this one, nearest first; at most three.
@@ -141,23 +225,26 @@ impl RegistryBuilder {
     /// The registry of a configuration whose pools have the ids of their places.
     /// `created` is a Unix time for the model cards.
     pub fn build(config: &Config, metrics: &Metrics, created: u64) -> Registry {
+        let versions = Versions::of(config);
         let mut entries: BTreeMap<String, Entry> = BTreeMap::new();
         let mut cards = BTreeMap::new();
         let mut next = 0;
-        let mut route = |pool: &Arc<PoolRoute>, model: &str, rewrite: Option<&str>, adapter: Option<&str>| {
-            let id = ModelId(next);
-            next += 1;
-            Arc::new(Route {
-                pool: Arc::clone(pool),
-                model: model.to_owned(),
-                model_id: id,
-                rewrite: rewrite.map(str::to_owned),
-                adapter: adapter.map(str::to_owned),
-                bytes_per_token: BytesPerToken::default(),
-                metrics: metrics.route(&pool.name, model),
-                usual_output: AtomicU32::new(FIRST_USUAL_OUTPUT),
-            })
-        };
+        let mut route =
+            |pool: &Arc<PoolRoute>, model: &str, rewrite: Option<&str>, adapter: Option<&str>, version| {
+                let id = ModelId(next);
+                next += 1;
+                Arc::new(Route {
+                    pool: Arc::clone(pool),
+                    model: model.to_owned(),
+                    model_id: id,
+                    version,
+                    rewrite: rewrite.map(str::to_owned),
+                    adapter: adapter.map(str::to_owned),
+                    bytes_per_token: BytesPerToken::default(),
+                    metrics: metrics.route(&pool.name, model),
+                    usual_output: AtomicU32::new(FIRST_USUAL_OUTPUT),
+                })
+            };
         let mut serving: BTreeMap<&str, (Arc<PoolRoute>, Option<&str>)> = BTreeMap::new();
         for (i, pool) in config.pools.iter().enumerate() {
             let shared = Arc::new(PoolRoute {
@@ -167,14 +254,17 @@ impl RegistryBuilder {
                 slo: pool.slo,
                 connect_retries: pool.retry.connect,
                 preserve_host: pool.preserve_host,
-                orca_metrics: Vec::new(),
+                orca_metrics: pool.orca.metrics.clone(),
+                orca_ask: pool.orca.ask,
             });
             let parents = std::iter::once(None).chain(pool.adapters.iter().map(|_| Some(&*pool.model)));
             for (name, parent) in std::iter::once(&pool.model).chain(&pool.adapters).zip(parents) {
                 serving.insert(name, (Arc::clone(&shared), parent));
                 cards.insert(name.clone(), card(name, created, parent));
-                let entry =
-                    Entry { routes: vec![(1.0, route(&shared, name, None, parent))], card: Bytes::new() };
+                let entry = Entry {
+                    routes: vec![(1.0, route(&shared, name, None, parent, None))],
+                    card: Bytes::new(),
+                };
                 entries.insert(name.clone(), entry);
             }
         }
@@ -184,18 +274,26 @@ impl RegistryBuilder {
                 .iter()
                 .filter_map(|target| {
                     let (pool, parent) = serving.get(&*target.model)?;
-                    Some((target.weight, route(pool, &alias.name, Some(&target.model), *parent)))
+                    let version = target.version.as_deref().and_then(|name| versions.id(name));
+                    let rewrite = (target.model != alias.name).then_some(&*target.model);
+                    Some((target.weight, route(pool, &alias.name, rewrite, *parent, version)))
                 })
                 .collect();
             cards.insert(alias.name.clone(), card(&alias.name, created, None));
             entries.insert(alias.name.clone(), Entry { routes, card: Bytes::new() });
         }
-        let list = json!({"object": "list", "data": cards.values().collect::<Vec<_>>()});
         for (name, entry) in &mut entries {
             entry.card = cards.get(name).map(|card| Bytes::from(card.to_string())).unwrap_or_default();
         }
-        Registry { entries, list: Bytes::from(list.to_string()) }
+        let list = ArcSwap::from_pointee(list(&cards));
+        let discovered = ArcSwap::default();
+        Registry { entries, discovered, cards, list, next_model: AtomicU32::new(next), created }
     }
+}
+
+/// The body of `GET /v1/models`.
+fn list(cards: &BTreeMap<String, Value>) -> Bytes {
+    Bytes::from(json!({"object": "list", "data": cards.values().collect::<Vec<_>>()}).to_string())
 }
 
 fn card(name: &str, created: u64, parent: Option<&str>) -> serde_json::Value {

@@ -82,7 +82,16 @@ fn print(output: &Output) {
         println!("  {}", decision.reason);
         println!(
             "  {:<32} {:>8} {:>8} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8} {:>9}",
-            "endpoint, terms in ms", "held", "wait", "prefill", "fixed", "decode", "harm", "price", "miss", "total"
+            "endpoint, terms in ms",
+            "held",
+            "wait",
+            "prefill",
+            "fixed",
+            "decode",
+            "harm",
+            "price",
+            "miss",
+            "total"
         );
         for Priced { endpoint, terms: t } in &decision.terms {
             println!(

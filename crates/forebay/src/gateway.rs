@@ -7,18 +7,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use forebay_config::{Config, Host, Pool, Protocol};
 use forebay_core::{EndpointFacts, EndpointState, PoolId};
-use forebay_fleet::{Fleet, HttpProbe, Target};
-use forebay_gate::{AdmissionConfig, PoolConfig};
-use forebay_live::Live;
+use forebay_fleet::kv::{KvFeeds, KvSettings};
+use forebay_fleet::{Fleet, HttpProbe, ScrapeTarget, Target};
+use forebay_live::{EndpointKey, Live, LogOptions};
 use forebay_metrics::{EndpointStateLabel, Metrics};
-use forebay_prefix::IndexConfig;
 use forebay_net::upstream::{Upstream, UpstreamOptions};
-use forebay_proxy::{DrainPhase, Endpoint, Proxy, RegistryBuilder, Settings};
+use forebay_prefix::IndexConfig;
+use forebay_proxy::{DrainPhase, Endpoint, Proxy, RegistryBuilder, Settings, Versions};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::cli::Failure;
+use crate::kv::Caches;
 use crate::members::{Members, Traffic};
+use crate::pools::{gate_config, kv_sources, scrape_target};
+use crate::prefix_snapshot::{self, Keeper};
+use crate::signals_table::SignalsTable;
 use crate::status::StatusPage;
 
 /// Unused connections to engines are closed after this; uvicorn, and with it
@@ -35,7 +39,10 @@ pub(crate) struct Gateway {
     /// Each worker holds a sender; all are gone when all have ended.
     ended: mpsc::Receiver<()>,
     admin_listener: Option<std::net::TcpListener>,
-    _fleet: Fleet<Members>,
+    _fleet: Arc<Fleet<Members>>,
+    _feeds: Option<Feeds>,
+    /// Dropped at the end: the last snapshot is what the next process reads.
+    _snapshot: Option<Keeper>,
 }
 
 /// How a drain ended.
@@ -75,7 +82,14 @@ impl Gateway {
         admin_listener.set_nonblocking(true).map_err(doing)?;
         let admin = admin_listener.local_addr().map_err(doing)?;
 
-        let live = Arc::new(Live::new(groups(&config.pools), seed, IndexConfig::default()));
+        let index = IndexConfig { max_bytes: config.prefix_index.max_bytes, ..IndexConfig::default() };
+        let live = Arc::new(Live::new(groups(&config.pools), seed, index));
+        if let Some(log) = &config.decision_log {
+            let options = LogOptions { path: log.path.clone(), max_bytes: log.max_bytes };
+            live.record(&options).map_err(|e| {
+                Failure::Failed(format!("cannot write the decision log {}: {e}", log.path.display()))
+            })?;
+        }
         let targets = join_endpoints(&config, &live, &metrics, workers);
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let registry = RegistryBuilder::build(&config, &metrics, created);
@@ -89,21 +103,36 @@ impl Gateway {
         let id_seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| d.as_nanos() as u64);
         let proxy = Arc::new(Proxy::new(Arc::clone(&live), registry, settings, metrics, id_seed));
 
-        let members = Arc::new(Members::new(live));
+        let snapshot = match &config.prefix_index.snapshot {
+            Some(path) => {
+                prefix_snapshot::restore(path, &live);
+                let every = config.prefix_index.snapshot_interval;
+                let keeper = Keeper::start(path.clone(), every, Arc::clone(&live));
+                Some(keeper.map_err(Failure::doing("cannot start writing snapshots"))?)
+            }
+            None => None,
+        };
+        let table = Arc::new(SignalsTable::default());
+        let members = Arc::new(Members::new(Arc::clone(&proxy), Arc::clone(&table)));
         let fleet = Fleet::start(Arc::clone(&members), HttpProbe::new(), id_seed)
             .map_err(Failure::doing("cannot start the probes"))?;
-        fleet.set_targets(targets);
+        let fleet = Arc::new(fleet);
+        let Targets { probes, scrapes } = targets;
+        fleet.set_targets(probes);
         for (key, endpoint) in members.endpoints() {
             if let Some(evidence) = fleet.evidence(key) {
-                endpoint.set_signals(Arc::new(Traffic(evidence)));
+                let fleet = Arc::downgrade(&fleet);
+                endpoint.set_signals(Arc::new(Traffic { evidence, fleet, id: key }));
             }
         }
+        fleet.set_scrape_targets(scrapes);
+        let feeds = Feeds::start(&config, &live)?;
 
         let (alive, ended) = mpsc::channel(1);
         for (worker, sockets) in sockets.into_iter().enumerate() {
             start_worker(worker, sockets, Arc::clone(&proxy), alive.clone())?;
         }
-        let page = Arc::new(StatusPage::new(Arc::clone(&proxy), config.clone(), file));
+        let page = Arc::new(StatusPage::new(Arc::clone(&proxy), table, config.clone(), file));
         Ok(Gateway {
             proxy,
             page,
@@ -113,6 +142,8 @@ impl Gateway {
             ended,
             admin_listener: Some(admin_listener),
             _fleet: fleet,
+            _feeds: feeds,
+            _snapshot: snapshot,
         })
     }
 
@@ -149,13 +180,15 @@ impl Gateway {
         self.proxy.set_phase(DrainPhase::Announcing);
         tokio::time::sleep(drain.delay).await;
         self.proxy.set_phase(DrainPhase::Closing);
-        match tokio::time::timeout(drain.limit, self.ended.recv()).await {
+        let drained = match tokio::time::timeout(drain.limit, self.ended.recv()).await {
             Ok(_) => Drained::Whole,
             Err(_) => Drained::Cut {
                 requests: self.proxy.requests_in_flight(),
                 connections: self.proxy.open_connections(),
             },
-        }
+        };
+        self.proxy.live().end_record();
+        drained
     }
 }
 
@@ -180,26 +213,21 @@ fn groups(pools: &[Pool]) -> Vec<u32> {
     group.iter().map(|g| numbers.binary_search(g).unwrap_or(0) as u32).collect()
 }
 
-/// Makes pools and endpoints known to their Gates; returns what is to be probed.
-fn join_endpoints(
-    config: &Config,
-    live: &Live<Endpoint>,
-    metrics: &Metrics,
-    workers: usize,
-) -> Vec<Target<forebay_live::EndpointKey>> {
-    let mut targets: BTreeMap<forebay_live::EndpointKey, Target<_>> = BTreeMap::new();
+/// What the fleet is to look at.
+struct Targets {
+    probes: Vec<Target<EndpointKey>>,
+    scrapes: Vec<ScrapeTarget<EndpointKey>>,
+}
+
+/// Makes pools and endpoints known to their Gates; returns what is to be
+/// probed and scraped.
+fn join_endpoints(config: &Config, live: &Live<Endpoint>, metrics: &Metrics, workers: usize) -> Targets {
+    let versions = Versions::of(config);
+    let mut probes: BTreeMap<EndpointKey, Target<_>> = BTreeMap::new();
+    let mut scrapes: BTreeMap<EndpointKey, ScrapeTarget<_>> = BTreeMap::new();
     for (i, pool) in config.pools.iter().enumerate() {
         let id = PoolId(i as u32);
-        let admission = AdmissionConfig { limit: pool.in_flight, ..AdmissionConfig::OPEN };
-        live.configure(
-            id,
-            PoolConfig {
-                policy: pool.policy,
-                hash_balance_factor: pool.hash_balance_factor,
-                admission,
-                ..PoolConfig::default()
-            },
-        );
+        live.configure(id, gate_config(pool));
         for endpoint in &pool.endpoints {
             let upstream = upstream(pool, endpoint, metrics, workers);
             let member = Endpoint::new(
@@ -217,21 +245,59 @@ fn join_endpoints(
                 name: endpoint.name.clone(),
                 weight: endpoint.weight,
                 accelerator: endpoint.accelerator.clone(),
-                version: None,
+                version: endpoint.version.as_deref().and_then(|version| versions.id(version)),
             };
-            if let Some(key) = live.join(id, facts, state, Arc::new(member))
-                && pool.health.enabled
-            {
+            let Some(key) = live.join(id, facts, state, Arc::new(member)) else { continue };
+            if pool.scrape.enabled {
+                scrapes.entry(key).or_insert_with(|| scrape_target(key, pool, endpoint));
+            }
+            if pool.health.enabled {
                 // An endpoint that speaks only HTTP/2 must be asked in it.
                 let url = match pool.protocol {
                     Protocol::H2c => endpoint.url.to_string().replacen("http://", "h2c://", 1),
                     Protocol::Http1 => endpoint.url.to_string(),
                 };
-                targets.entry(key).or_insert(Target { id: key, url, health: pool.health.clone() });
+                probes.entry(key).or_insert(Target { id: key, url, health: pool.health.clone() });
             }
         }
     }
-    targets.into_values().collect()
+    Targets { probes: probes.into_values().collect(), scrapes: scrapes.into_values().collect() }
+}
+
+/// Subscriptions to what engines say of their caches, on a runtime of their own.
+struct Feeds {
+    _feeds: KvFeeds,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl Feeds {
+    /// None when no engine is configured to say anything.
+    fn start(config: &Config, live: &Arc<Live<Endpoint>>) -> Result<Option<Feeds>, Failure> {
+        let sources = kv_sources(config).map_err(|e| Failure::Usage(format!("kv_events: {e}")))?;
+        if sources.is_empty() {
+            return Ok(None);
+        }
+        let models: BTreeMap<&str, &str> = config
+            .pools
+            .iter()
+            .flat_map(|pool| pool.endpoints.iter().map(|endpoint| (&*endpoint.name, &*pool.model)))
+            .collect();
+        let views = live.endpoints();
+        let followed = views.iter().filter_map(|view| {
+            let model = models.get(&*view.member.name)?;
+            Some((view.member.name.clone(), view.key, *model))
+        });
+        let caches = Arc::new(Caches::new(Arc::clone(live), followed));
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("forebay-kv-events")
+            .enable_all()
+            .build()
+            .map_err(Failure::doing("cannot start following KV events"))?;
+        let feeds = KvFeeds::new(runtime.handle().clone(), caches, KvSettings::default());
+        sources.into_iter().for_each(|source| feeds.follow(source));
+        Ok(Some(Feeds { _feeds: feeds, _runtime: runtime }))
+    }
 }
 
 fn upstream(pool: &Pool, endpoint: &forebay_config::Endpoint, metrics: &Metrics, workers: usize) -> Upstream {

@@ -13,14 +13,18 @@ mod demo;
 mod engine;
 mod files;
 mod gateway;
+mod kv;
 mod listening;
 mod logging;
 mod members;
+mod pools;
+mod prefix_snapshot;
 mod replay;
 mod schema;
 mod screen;
 mod serve;
 mod signals;
+mod signals_table;
 mod status;
 
 fn main() -> ExitCode {

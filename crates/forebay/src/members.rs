@@ -1,35 +1,65 @@
 //! Where the fleet's findings and the data plane's meet.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
 
-use forebay_core::EndpointState;
-use forebay_fleet::{Evidence, Membership};
+use forebay_core::{EndpointState, LoadReport, ModelId, PoolId};
+use forebay_fleet::{Evidence, Fleet, Identity, Membership};
 use forebay_live::{EndpointKey, Live};
 use forebay_metrics::EndpointStateLabel;
-use forebay_proxy::{Endpoint, EndpointSignals};
+use forebay_proxy::{Endpoint, EndpointSignals, Proxy};
+use forebay_wire::signals::{Dialect, ResidentModel, Signals};
+use parking_lot::Mutex;
+use tokio::time::Instant;
 
-/// Carries what probes find to the Gates and the metrics.
+use crate::signals_table::SignalsTable;
+
+/// Tokens of a block of the prefix index while nothing better is known: 256
+/// bytes of four to a token.
+const BLOCK_TOKENS: f32 = 64.0;
+
+/// Carries what probes and scrapes find to the Gates and the metrics.
 pub(crate) struct Members {
     live: Arc<Live<Endpoint>>,
+    proxy: Arc<Proxy>,
+    table: Arc<SignalsTable>,
     endpoints: BTreeMap<EndpointKey, Arc<Endpoint>>,
+    pools: BTreeMap<EndpointKey, Arc<[PoolId]>>,
+    known: Mutex<Known>,
+}
+
+/// What was found out and decides with other findings.
+#[derive(Default)]
+struct Known {
+    /// The state that the probes found.
+    probed: BTreeMap<EndpointKey, EndpointState>,
+    /// Endpoints that serve something else than they should.
+    mistaken: BTreeSet<EndpointKey>,
+    /// Adapters that each endpoint lists.
+    adapters: BTreeMap<EndpointKey, Vec<String>>,
 }
 
 impl Members {
-    pub(crate) fn new(live: Arc<Live<Endpoint>>) -> Members {
-        let endpoints = live.endpoints().into_iter().map(|view| (view.key, view.member)).collect();
-        Members { live, endpoints }
+    pub(crate) fn new(proxy: Arc<Proxy>, table: Arc<SignalsTable>) -> Members {
+        let live = Arc::clone(proxy.live());
+        let views = live.endpoints();
+        let pools = views.iter().map(|view| (view.key, Arc::clone(&view.pools))).collect();
+        let endpoints = views.into_iter().map(|view| (view.key, view.member)).collect();
+        Members { live, proxy, table, endpoints, pools, known: Mutex::default() }
     }
 
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = (EndpointKey, &Arc<Endpoint>)> {
         self.endpoints.iter().map(|(key, endpoint)| (*key, endpoint))
     }
-}
 
-impl Membership for Members {
-    type Id = EndpointKey;
-
-    fn set_state(&self, id: EndpointKey, state: EndpointState) {
+    /// Ready is who answers its probes and serves what it should.
+    fn settle_state(&self, id: EndpointKey) {
+        let state = {
+            let known = self.known.lock();
+            let Some(&probed) = known.probed.get(&id) else { return };
+            let mistaken = known.mistaken.contains(&id);
+            if probed == EndpointState::Ready && mistaken { EndpointState::Unready } else { probed }
+        };
         self.live.set_state(id, state);
         if let Some(endpoint) = self.endpoints.get(&id)
             && let Some(label) = EndpointStateLabel::from_word(state.as_str())
@@ -38,22 +68,143 @@ impl Membership for Members {
         }
     }
 
+    fn name(&self, id: EndpointKey) -> &str {
+        self.endpoints.get(&id).map_or("", |endpoint| &endpoint.name)
+    }
+
+    /// Everything that is known of adapters, told to whom it concerns.
+    fn tell_adapters(&self, id: EndpointKey) {
+        let Some(pools) = self.pools.get(&id) else { return };
+        let known = self.known.lock();
+        for pool in pools.iter() {
+            let members = self.pools.iter().filter(|(_, of)| of.contains(pool)).map(|(key, _)| key);
+            let listed = members.filter_map(|key| known.adapters.get(key)).flatten().map(String::as_str);
+            self.proxy.registry().discover(*pool, listed);
+        }
+        let ids: Vec<ModelId> = known
+            .adapters
+            .get(&id)
+            .into_iter()
+            .flatten()
+            .filter_map(|name| self.proxy.registry().adapter(name))
+            .collect();
+        drop(known);
+        self.live.adapters(id, ids);
+    }
+}
+
+impl Membership for Members {
+    type Id = EndpointKey;
+
+    fn set_state(&self, id: EndpointKey, state: EndpointState) {
+        self.known.lock().probed.insert(id, state);
+        self.settle_state(id);
+    }
+
     fn probed(&self, id: EndpointKey, result: forebay_metrics::Probe) {
         if let Some(endpoint) = self.endpoints.get(&id) {
             endpoint.upstream().metrics().probe(result);
         }
     }
+
+    fn in_flight(&self, id: EndpointKey) -> u32 {
+        self.live.load(id).map_or(0, |load| load.in_flight)
+    }
+
+    fn signals(&self, id: EndpointKey, at: Instant, signals: &Signals) {
+        let at = self.live.clock().time(at.into_std());
+        self.table.set(id, at, signals);
+        let report = LoadReport {
+            at,
+            running: signals.running,
+            waiting: signals.waiting,
+            kv_usage: signals.kv_usage,
+            kv_tokens: signals.kv_tokens.and_then(|tokens| u32::try_from(tokens).ok()),
+            waiting_tokens: signals.waiting_tokens,
+            throughput: signals.generation_throughput,
+            custom: signals.custom.map(|value| value.map(|value| value as f32)),
+        };
+        self.live.report(id, report, BLOCK_TOKENS);
+        if let Some(adapters) = &signals.adapters {
+            let registry = self.proxy.registry();
+            let loaded = adapters.loaded.iter().filter_map(|name| registry.adapter(name)).collect();
+            self.live.loaded(id, loaded, adapters.max);
+        }
+    }
+
+    fn models(&self, id: EndpointKey, models: &[ResidentModel]) {
+        let adapters: Vec<String> =
+            models.iter().filter(|model| model.parent.is_some()).map(|model| model.id.clone()).collect();
+        let changed = {
+            let mut known = self.known.lock();
+            let old = known.adapters.insert(id, adapters.clone());
+            old.as_ref() != Some(&adapters)
+        };
+        if changed {
+            self.tell_adapters(id);
+        }
+    }
+
+    fn restarted(&self, id: EndpointKey) {
+        tracing::info!(url = self.name(id), "the engine began anew; what it held is forgotten");
+        self.live.restarted(id);
+    }
+
+    fn identity(&self, id: EndpointKey, identity: Identity<'_>) {
+        let mistaken = match identity {
+            Identity::Matches => false,
+            Identity::Mismatch { found } => {
+                tracing::warn!(
+                    url = self.name(id),
+                    found,
+                    "the endpoint serves another model than its pool's"
+                );
+                true
+            }
+        };
+        {
+            let mut known = self.known.lock();
+            if mistaken {
+                known.mistaken.insert(id);
+            } else {
+                known.mistaken.remove(&id);
+            }
+        }
+        if mistaken {
+            // Whoever is there now, what the one before held is not there.
+            self.live.restarted(id);
+        }
+        self.settle_state(id);
+    }
+
+    fn detected(&self, id: EndpointKey, dialect: Dialect) {
+        self.table.set_dialect(id, dialect);
+    }
+
+    fn scrape_failed(&self, id: EndpointKey, why: &'static str) {
+        self.table.failed(id, why);
+    }
 }
 
 /// Carries what real traffic shows to the fleet.
-pub(crate) struct Traffic(pub(crate) Evidence);
+pub(crate) struct Traffic {
+    pub(crate) evidence: Evidence,
+    pub(crate) fleet: Weak<Fleet<Members>>,
+    pub(crate) id: EndpointKey,
+}
 
 impl EndpointSignals for Traffic {
     fn succeeded(&self) {
-        self.0.succeeded();
+        self.evidence.succeeded();
     }
 
     fn connect_failed(&self) {
-        self.0.connect_failed();
+        self.evidence.connect_failed();
+    }
+
+    fn model_missing(&self) {
+        if let Some(fleet) = self.fleet.upgrade() {
+            fleet.refresh_models(self.id);
+        }
     }
 }

@@ -12,16 +12,24 @@ use forebay_core::PoolId;
 use forebay_live::{EndpointKey, GateDecision};
 use forebay_proxy::{DrainPhase, Proxy};
 
+use crate::signals_table::SignalsTable;
+
 /// Reads the state of the gateway when asked.
 pub(crate) struct StatusPage {
     proxy: Arc<Proxy>,
+    table: Arc<SignalsTable>,
     config: Config,
     file: Option<String>,
 }
 
 impl StatusPage {
-    pub(crate) fn new(proxy: Arc<Proxy>, config: Config, file: Option<String>) -> StatusPage {
-        StatusPage { proxy, config, file }
+    pub(crate) fn new(
+        proxy: Arc<Proxy>,
+        table: Arc<SignalsTable>,
+        config: Config,
+        file: Option<String>,
+    ) -> StatusPage {
+        StatusPage { proxy, table, config, file }
     }
 
     fn pools(&self) -> Vec<PoolStatus> {
@@ -50,7 +58,11 @@ impl StatusPage {
                             weight: view.load.weight,
                             in_flight: u64::from(view.load.in_flight),
                             requests: view.load.picked,
-                            signal_age_seconds: None,
+                            signal_age_seconds: self
+                                .table
+                                .with(view.key, |told| told.at)
+                                .flatten()
+                                .map(|at| self.proxy.live().clock().now().since(at).as_secs_f64()),
                         })
                         .collect(),
                 }

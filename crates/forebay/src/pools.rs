@@ -1,0 +1,83 @@
+//! From the configuration to what Gates and the fleet are told.
+
+use forebay_config::{Config, Engine, Host, Pool, Protocol};
+use forebay_fleet::ScrapeTarget;
+use forebay_fleet::kv::{KvAddressError, KvSource, KvTemplate};
+use forebay_gate::{AdmissionConfig, PoolConfig};
+use forebay_wire::signals::Dialect;
+
+/// How a pool decides.
+pub(crate) fn gate_config(pool: &Pool) -> PoolConfig {
+    PoolConfig {
+        policy: pool.policy,
+        profile: pool.profile,
+        hash_balance_factor: pool.hash_balance_factor,
+        dynamic_weights: pool.dynamic_weights,
+        shadow: pool.shadow_policy,
+        fallback: pool.fallback,
+        slow_start: pool.slow_start,
+        orca: pool.orca.weights,
+        admission: AdmissionConfig { limit: pool.in_flight, ..AdmissionConfig::OPEN },
+    }
+}
+
+/// How the engine at a pool's endpoints tells its load; none to find out.
+fn dialect(engine: Engine) -> Option<Dialect> {
+    match engine {
+        Engine::Auto => None,
+        named => Dialect::from_name(named.as_str()),
+    }
+}
+
+/// What is asked of one endpoint.
+pub(crate) fn scrape_target<Id>(
+    id: Id,
+    pool: &Pool,
+    endpoint: &forebay_config::Endpoint,
+) -> ScrapeTarget<Id> {
+    ScrapeTarget {
+        id,
+        url: endpoint.url.to_string(),
+        dialect: dialect(pool.engine),
+        // What an engine is asked to serve may be another name than it lists:
+        // aliases of its own. Only a pool's own model is known to be listed.
+        model: Some(pool.model.clone()),
+        custom: pool.signals.iter().map(|named| named.signal.clone()).collect(),
+        metrics_url: endpoint.metrics_url.clone(),
+        dcgm_url: endpoint.dcgm_url.clone(),
+        gpus: endpoint.gpus.clone(),
+        interval_min: pool.scrape.interval_min,
+        interval_max: pool.scrape.interval_max,
+        slow_interval: pool.scrape.models_interval,
+        timeout: pool.scrape.timeout,
+        h2c: pool.protocol == Protocol::H2c,
+    }
+}
+
+/// The publishers of KV events of every endpoint, each with its endpoint's name.
+///
+/// # Errors
+/// An address that cannot be read.
+pub(crate) fn kv_sources(config: &Config) -> Result<Vec<KvSource>, KvAddressError> {
+    let mut sources = Vec::new();
+    for pool in &config.pools {
+        for endpoint in &pool.endpoints {
+            let own = endpoint.kv_events.as_ref().map(|_| forebay_config::KvEvents::default());
+            let Some(events) = pool.kv_events.clone().or(own) else { continue };
+            let template = KvTemplate {
+                events: endpoint.kv_events.clone().unwrap_or(events.url),
+                replay: endpoint.kv_replay.clone().or(events.replay),
+                ranks: events.ranks,
+                topic: events.topic,
+                bind: events.bind,
+            };
+            let host = match &endpoint.url.host {
+                Host::Ip(ip) => ip.to_string(),
+                Host::Scoped(ip, zone) => format!("{ip}%{zone}"),
+                Host::Name(name) => name.clone(),
+            };
+            sources.extend(template.sources(&endpoint.name, &host)?);
+        }
+    }
+    Ok(sources)
+}

@@ -54,7 +54,7 @@ The smallest useful file:
 EXAMPLE```
 
 [examples/reference.yaml](../examples/reference.yaml) shows every field at once; its neighbours show two
-models, h2c and IPv6.
+models, a fleet that uses what the gateway can know, h2c and IPv6.
 
 ## Values
 
@@ -130,13 +130,17 @@ fn collect<'a>(root: &'a Value, definition: &'a Value, path: &str, sections: &mu
     }
 }
 
-/// The mapping that a field holds, and `[]` if it holds a list of them.
+/// The mapping that a field holds, and `[]` if it holds a list of them, `.NAME` if it holds them
+/// under names of the user's own.
 fn mapping<'a>(root: &'a Value, field: &'a Value) -> Option<(&'a Value, &'static str)> {
     if let Some(name) = text(field, "$ref").and_then(|name| name.strip_prefix("#/$defs/")) {
         return Some((&root["$defs"][name], ""));
     }
     if let Some((child, _)) = field.get("items").and_then(|items| mapping(root, items)) {
         return Some((child, "[]"));
+    }
+    if let Some((child, _)) = field.get("additionalProperties").and_then(|named| mapping(root, named)) {
+        return Some((child, ".NAME"));
     }
     let choices = field.get("anyOf")?.as_array()?;
     // One or a list of them: the list, which stands last, says more.

@@ -1,11 +1,14 @@
 //! What is allowed and still looks like a mistake.
 
+mod pool;
+mod prefix;
+mod shared;
+mod signals;
+
 use std::fmt;
 
-use crate::PolicyKind;
-use crate::choices::Protocol;
 use crate::config::Config;
-use crate::pool::Pool;
+use crate::prefix::PrefixIndex;
 
 /// Something that is allowed and still looks like a mistake. It shows no value that may
 /// have come from the environment.
@@ -43,7 +46,10 @@ pub fn warnings(config: &Config) -> Vec<Lint> {
         );
     }
     for (index, pool) in config.pools.iter().enumerate() {
-        pool_warnings(pool, &format!("pools[{index}]"), &mut warn);
+        let path = format!("pools[{index}]");
+        pool::check(pool, &path, config.trust_control_headers, &mut warn);
+        signals::check(pool, &path, &mut warn);
+        prefix::check(pool, &path, &mut warn);
         if pool.timeouts.first_byte.is_some_and(|wait| config.drain.limit < wait) {
             warn(
                 "drain.limit".to_owned(),
@@ -54,72 +60,12 @@ pub fn warnings(config: &Config) -> Vec<Lint> {
             );
         }
     }
-    shared_endpoint_warnings(config, &mut warn);
+    let index = &config.prefix_index;
+    if index.snapshot.is_none() && index.snapshot_interval != PrefixIndex::default().snapshot_interval {
+        warn("prefix_index.snapshot_interval".to_owned(), "has no effect without snapshot");
+    }
+    shared::check(config, &mut warn);
     lints
-}
-
-/// Pools at one address share its connections, which are made as the first says.
-fn shared_endpoint_warnings(config: &Config, warn: &mut impl FnMut(String, &str)) {
-    for (index, pool) in config.pools.iter().enumerate() {
-        let differs = |other: &Pool| {
-            let shares = pool.endpoints.iter().any(|e| other.endpoints.iter().any(|o| o.name == e.name));
-            let same = other.protocol == pool.protocol
-                && other.timeouts.connect == pool.timeouts.connect
-                && other.max_dials == pool.max_dials
-                && other.h2_connections == pool.h2_connections
-                && other.health == pool.health;
-            shares && !same
-        };
-        if let Some(first) = config.pools[..index].iter().position(differs) {
-            warn(
-                format!("pools[{index}]"),
-                &format!(
-                    "shares an endpoint with pools[{first}] and differs from it in protocol, timeouts.connect, \
-                     max_dials, h2_connections or health; for the shared endpoint pools[{first}] counts"
-                ),
-            );
-        }
-    }
-}
-
-fn pool_warnings(pool: &Pool, path: &str, warn: &mut impl FnMut(String, &str)) {
-    let weights_differ = pool.endpoints.iter().any(|endpoint| endpoint.weight != pool.endpoints[0].weight);
-    if weights_differ && pool.policy == PolicyKind::RoundRobin {
-        warn(
-            format!("{path}.policy"),
-            "round_robin ignores the endpoints' weights; use weighted_round_robin, or remove the weights",
-        );
-    }
-    if pool.policy == PolicyKind::ConsistentHash && pool.endpoints.len() == 1 {
-        warn(format!("{path}.policy"), "consistent_hash has no choice with one endpoint");
-    }
-    let default = Pool::new("", "");
-    if pool.policy != PolicyKind::ConsistentHash && pool.hash_balance_factor != default.hash_balance_factor {
-        warn(
-            format!("{path}.hash_balance_factor"),
-            "has no effect: only the policy consistent_hash reads it",
-        );
-    }
-    if pool.protocol != Protocol::H2c && pool.h2_connections != default.h2_connections {
-        warn(format!("{path}.h2_connections"), "has no effect without protocol: h2c");
-    }
-    if pool.health.enabled && pool.health.timeout.as_secs() < 1 {
-        warn(
-            format!("{path}.health.timeout"),
-            "is under 1s: engines that are busy with a long prompt answer later than that and would be taken for dead",
-        );
-    }
-    if let Some(total) = pool.timeouts.total {
-        let waits = [("first_byte", pool.timeouts.first_byte), ("answer", pool.timeouts.answer)];
-        for (name, wait) in waits {
-            if wait.is_some_and(|wait| total < wait) {
-                warn(
-                    format!("{path}.timeouts.total"),
-                    &format!("is shorter than {name}, which it makes meaningless"),
-                );
-            }
-        }
-    }
 }
 
 #[cfg(test)]

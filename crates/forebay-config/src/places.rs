@@ -119,7 +119,7 @@ impl Places {
 }
 
 /// A name that is safe to print; the names of real fields are so already.
-fn printable(name: &str) -> String {
+pub(crate) fn printable(name: &str) -> String {
     name.chars().map(|c| if moves_the_terminal(c) { '\u{FFFD}' } else { c }).collect()
 }
 

@@ -5,16 +5,22 @@
 
 mod listen;
 mod pool;
+mod prefix;
+mod routing;
 mod sections;
+mod signals;
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub(crate) use listen::{RawListener, RawListeners};
 pub(crate) use pool::{RawEndpoint, RawPool, RawPoolLimits, RawSlo};
+pub(crate) use prefix::{RawDecisionLog, RawKvEvents, RawPrefixIndex, RawTokenizer};
+pub(crate) use routing::{RawOrca, RawRule, RawScrape, RawSlowStart, RawWarmUp};
 pub(crate) use sections::{
     Later, RawDrain, RawHealth, RawLimits, RawLog, RawResponseHeaders, RawRetry, RawTimeouts,
 };
+pub(crate) use signals::{Named, RawSignal};
 
 use crate::choices::{LogFormat, LogLevel};
 use crate::kinds::{Address, Flag, Int, Name, Share, Word};
@@ -48,7 +54,7 @@ pub(crate) struct RawConfig {
     #[schemars(required)]
     pub(crate) pools: Option<Vec<RawPool>>,
 
-    /// Names that stand for other models: aliases, and splits by weight.
+    /// Names that stand for other models: aliases, and splits by weight or version.
     pub(crate) models: Option<Vec<RawModel>>,
 
     /// Time limits of a request to an endpoint. A pool can override each.
@@ -65,6 +71,12 @@ pub(crate) struct RawConfig {
 
     /// How the program ends after SIGTERM.
     pub(crate) drain: Option<RawDrain>,
+
+    /// What is remembered of who holds which prompt prefix.
+    pub(crate) prefix_index: Option<RawPrefixIndex>,
+
+    /// Writes every decision to a file. Off unless it is there.
+    pub(crate) decision_log: Option<RawDecisionLog>,
 
     /// What is logged, and how.
     pub(crate) log: Option<RawLog>,
@@ -122,6 +134,10 @@ pub(crate) struct RawTarget {
     /// A model or adapter of some pool; not an alias.
     #[schemars(required)]
     pub(crate) model: Field<Name>,
+
+    /// Only the pool's endpoints with this `version`. A request of the same session goes to the same
+    /// target. Default: every endpoint.
+    pub(crate) version: Field<Name>,
 
     /// Its share of the requests, relative to the other targets. At least one must be above 0.
     #[schemars(extend("default" = 1.0))]

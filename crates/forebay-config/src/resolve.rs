@@ -1,8 +1,11 @@
 //! From what the user wrote to what the program uses, with every error of meaning.
 
+mod endpoints;
 mod listen;
 mod models;
 mod pools;
+mod prefix;
+mod routing;
 mod sections;
 
 use crate::config::{Config, Log, ResponseHeaders};
@@ -32,6 +35,9 @@ pub(crate) fn resolve(raw: &RawConfig, source: Source<'_>, lookup: Lookup<'_>) -
     let pools = to.pools(raw.pools.as_deref(), &inherited, &mut names);
     let models = to.models(raw.models.as_deref().unwrap_or_default(), &mut names);
     let admin = to.field(&raw.admin, "", "admin", defaults.admin);
+    let prefix_index = to.prefix_index(raw.prefix_index.as_ref(), defaults.prefix_index);
+    let decision_log = to.decision_log(raw.decision_log.as_ref());
+    to.written_files(&prefix_index, decision_log.as_ref());
     let config = Config {
         listen: to.listen(raw.listen.as_ref(), defaults.listen, admin),
         admin,
@@ -42,8 +48,8 @@ pub(crate) fn resolve(raw: &RawConfig, source: Source<'_>, lookup: Lookup<'_>) -
         drain: to.drain(raw.drain.as_ref(), defaults.drain),
         health,
         retry,
-        prefix_index: defaults.prefix_index,
-        decision_log: defaults.decision_log,
+        prefix_index,
+        decision_log,
         log: raw.log.as_ref().map_or(defaults.log, |log| Log {
             level: to.field(&log.level, "log", "level", defaults.log.level),
             format: to.field(&log.format, "log", "format", defaults.log.format),
@@ -120,6 +126,15 @@ impl Resolver<'_> {
             also: also.collect(),
             place: self.source.place(path),
         });
+    }
+
+    /// An error about the name of a field that the user chose.
+    fn error_at_name(&mut self, path: &str, message: String) {
+        self.error(path, message);
+        let key = self.source.places.get(path).and_then(|spot| spot.key);
+        if let (Some((line, column)), Some(error), 0) = (key, self.errors.last_mut(), self.more) {
+            error.place = Place::new(self.source.text, line, column);
+        }
     }
 
     /// The value of a field, or `None` where it is absent or wrong.

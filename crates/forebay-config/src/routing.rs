@@ -75,8 +75,8 @@ pub struct Orca {
 /// They are kept as text: each is checked for length here, and compiled by the caller.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rule {
-    /// Gives a boolean: candidates for which it is false are not picked while
-    /// there is another one.
+    /// Gives a boolean: an endpoint for which it is false is not picked, even
+    /// when there is no other.
     pub filter: Option<String>,
     /// Gives a number: milliseconds that are added to a candidate's price.
     pub cost_ms: Option<String>,

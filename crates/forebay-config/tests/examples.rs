@@ -5,7 +5,10 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use forebay_config::{Config, Host, PolicyKind, Protocol, parse_str, warnings};
+use forebay_config::{
+    Combine, Config, DecisionLog, Host, KvEvents, OrcaAsk, PolicyKind, Pool, PrefixIndex, Profile, Protocol,
+    Tokenizer, parse_str, warnings,
+};
 
 fn directory() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../examples")
@@ -26,7 +29,8 @@ fn every_example_is_read_without_a_warning() {
             names.insert(name);
         }
     }
-    for name in ["minimal.yaml", "reference.yaml", "two-models.yaml", "h2c.yaml", "ipv6.yaml"] {
+    for name in ["minimal.yaml", "reference.yaml", "routing.yaml", "two-models.yaml", "h2c.yaml", "ipv6.yaml"]
+    {
         assert!(names.contains(name), "{name} is not there");
     }
 }
@@ -35,7 +39,7 @@ fn every_example_is_read_without_a_warning() {
 fn minimal_has_two_endpoints_and_defaults() {
     let config = example("minimal.yaml");
     assert_eq!(config.pools.len(), 1);
-    assert_eq!(config.pools[0].policy, PolicyKind::LeastWork);
+    assert_eq!(config.pools[0].policy, PolicyKind::Predictive);
     let names: Vec<_> = config.pools[0].endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
     assert_eq!(names, ["http://127.0.0.1:8001", "http://127.0.0.1:8002"]);
     assert_eq!(Config { pools: Vec::new(), ..config }, Config::default());
@@ -62,6 +66,35 @@ fn h2c_and_ipv6_mean_what_they_say() {
     assert_eq!(endpoints[3].name, "http://127.0.0.1:8002");
 }
 
+#[test]
+fn routing_knows_its_fleet() {
+    let config = example("routing.yaml");
+    let (chat, batch) = (&config.pools[0], &config.pools[1]);
+    assert_eq!((chat.policy, chat.profile), (PolicyKind::Predictive, Profile::Goodput));
+    assert_eq!((batch.profile, batch.fallback), (Profile::Batch, false));
+    assert_eq!(chat.shadow_policy, Some(PolicyKind::LeastWork));
+    assert_eq!((chat.orca.ask, chat.warm_up.requests), (OrcaAsk::Text, 64));
+    let names: Vec<_> = chat.signals.iter().map(|signal| signal.name.as_str()).collect();
+    assert_eq!(names, ["queue_depth", "evictions"], "in the file's order");
+    assert_eq!(chat.signals[0].signal.metric, "gateway_sidecar_queue_depth");
+    assert_eq!(chat.signals[1].signal.labels, [("tier".to_owned(), "gpu".to_owned())]);
+    assert_eq!(chat.signals[1].signal.combine, Combine::Max);
+    let rule = chat.rule.clone().unwrap();
+    assert_eq!(rule.filter.as_deref(), Some("kv_usage < 0.98"));
+    assert_eq!(rule.cost_ms.as_deref(), Some("queue_depth * 20.0"));
+    let publishers: Vec<_> =
+        chat.endpoints.iter().map(|endpoint| chat.kv_events_of(endpoint).unwrap()).collect();
+    assert_eq!(publishers[0].url, "tcp://10.0.0.11:5557");
+    assert_eq!(publishers[0].replay.as_deref(), Some("tcp://10.0.0.11:5558"));
+    assert_eq!(publishers[2].url, "tcp://10.0.0.13:6557");
+    assert_eq!(publishers[2].replay.as_deref(), Some("tcp://10.0.0.13:6558"));
+    assert_eq!(batch.kv_events_of(&batch.endpoints[0]), None);
+    assert_eq!(chat.endpoints[0].dcgm_url.as_deref(), Some("http://10.0.0.11:9400/metrics"));
+    let shares: Vec<_> = config.models[0].targets.iter().map(|t| (t.version.as_deref(), t.weight)).collect();
+    assert_eq!(shares, [(Some("stable"), 90.0), (Some("canary"), 10.0)]);
+    assert_eq!(config.prefix_index.max_bytes, 1 << 30);
+}
+
 /// The reference shows every field: a name that the schema has and the file lacks fails here.
 #[test]
 fn reference_shows_every_field() {
@@ -78,6 +111,29 @@ fn reference_shows_every_field() {
     assert!(checked > 50, "only {checked} fields were found in the schema");
     // What it shows as defaults are the defaults.
     let config = example("reference.yaml");
-    let shown = Config { pools: Vec::new(), models: Vec::new(), ..config };
+    assert!(config.prefix_index.snapshot.is_some() && config.decision_log.is_some());
+    let prefix_index = PrefixIndex { snapshot: None, ..config.prefix_index };
+    let shown = Config { pools: Vec::new(), models: Vec::new(), prefix_index, decision_log: None, ..config };
     assert_eq!(shown, Config::default());
+    let log = example("reference.yaml").decision_log.unwrap();
+    assert_eq!(log, DecisionLog::new(log.path.clone()));
+    // A pool cannot be without its endpoints, and some of its sections are off by default.
+    let pool = example("reference.yaml").pools.remove(0);
+    let default = Pool::new("chat", "tide-7b");
+    let tokenizer = pool.tokenizer.clone().unwrap();
+    let events = pool.kv_events.clone().unwrap();
+    let expected = Pool {
+        adapters: pool.adapters.clone(),
+        shadow_policy: pool.shadow_policy,
+        rule: pool.rule.clone(),
+        signals: pool.signals.clone(),
+        tokenizer: Some(Tokenizer {
+            chat_template: tokenizer.chat_template.clone(),
+            ..Tokenizer::new(tokenizer.file.clone())
+        }),
+        kv_events: Some(KvEvents { replay: events.replay, ..KvEvents::default() }),
+        endpoints: pool.endpoints.clone(),
+        ..default
+    };
+    assert_eq!(pool, expected);
 }

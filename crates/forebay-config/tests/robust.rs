@@ -126,6 +126,12 @@ fn pieces() -> impl Strategy<Value = String> {
         "health",
         "weight",
         "tenants",
+        "signals: {q: m}",
+        "labels:",
+        "kv_events: {}",
+        "tcp://{host}:5557",
+        "rule:",
+        "version: v",
         "?",
         "- ",
     ]);

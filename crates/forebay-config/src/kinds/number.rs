@@ -100,3 +100,25 @@ impl Kind for AtLeastOne {
         "number, 1 to 100".to_owned()
     }
 }
+
+/// A part of a whole: 0 to 1.
+pub(crate) struct Fraction;
+
+impl Kind for Fraction {
+    type Value = f64;
+
+    fn parse(text: &str) -> Result<f64, Complaint> {
+        read(text)
+            .filter(|number| (0.0..=1.0).contains(number))
+            .map(f64::abs)
+            .ok_or_else(|| Complaint::new("is not a number from 0 to 1"))
+    }
+
+    fn schema() -> Schema {
+        json_schema!({ "type": ["number", "string"], "pattern": VARIABLE, "minimum": 0, "maximum": 1 })
+    }
+
+    fn describe() -> String {
+        "number, 0 to 1".to_owned()
+    }
+}

@@ -2,10 +2,11 @@
 
 use std::marker::PhantomData;
 
-use forebay_gate::PolicyKind;
+use forebay_gate::{PolicyKind, Profile};
+use forebay_wire::signals::Combine;
 use schemars::{Schema, json_schema};
 
-use crate::choices::{Engine, LogFormat, LogLevel, Protocol};
+use crate::choices::{Engine, LogFormat, LogLevel, OrcaAsk, Protocol};
 use crate::scalar::{Complaint, Kind, VARIABLE, nearest};
 
 /// One of the words of `T`.
@@ -39,17 +40,55 @@ macro_rules! words {
     )+};
 }
 
-words! { Engine: "engine", Protocol: "protocol", LogLevel: "log level", LogFormat: "log format", }
+words! {
+    Engine: "engine",
+    Protocol: "protocol",
+    PolicyKind: "policy",
+    Profile: "profile",
+    OrcaAsk: "format",
+    LogLevel: "log level",
+    LogFormat: "log format",
+}
 
-impl Words for PolicyKind {
-    const NOUN: &'static str = "policy";
+impl Words for Combine {
+    const NOUN: &'static str = "way to combine";
 
     fn all() -> Vec<&'static str> {
-        PolicyKind::ALL.iter().map(|policy| policy.as_str()).collect()
+        vec!["sum", "max", "mean"]
     }
 
     fn read(text: &str) -> Option<Self> {
-        text.parse().ok()
+        match text {
+            "sum" => Some(Combine::Sum),
+            "max" => Some(Combine::Max),
+            "mean" => Some(Combine::Mean),
+            _ => None,
+        }
+    }
+}
+
+/// Where the endpoints' weights come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum WeightSource {
+    /// From the configuration.
+    Static,
+    /// From the observed speeds.
+    Dynamic,
+}
+
+impl Words for WeightSource {
+    const NOUN: &'static str = "source of weights";
+
+    fn all() -> Vec<&'static str> {
+        vec!["static", "dynamic"]
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        match text {
+            "static" => Some(WeightSource::Static),
+            "dynamic" => Some(WeightSource::Dynamic),
+            _ => None,
+        }
     }
 }
 

@@ -1,12 +1,17 @@
 //! `pools`.
 
-use forebay_gate::PolicyKind;
+use forebay_gate::{PolicyKind, Profile};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Field, Later, RawHealth, RawRetry, RawTimeouts};
+use super::{
+    Field, Later, Named, RawHealth, RawKvEvents, RawOrca, RawRetry, RawRule, RawScrape, RawSignal,
+    RawSlowStart, RawTimeouts, RawTokenizer, RawWarmUp,
+};
 use crate::choices::{Engine, Protocol};
-use crate::kinds::{AtLeastOne, Flag, Int, Name, Positive, Span, UrlText, Word};
+use crate::kinds::{
+    AtLeastOne, Flag, Int, Name, PageUrl, Positive, Publisher, Span, UrlText, WeightSource, Word,
+};
 use crate::scalar::Scalar;
 use crate::schema::order;
 
@@ -32,13 +37,72 @@ pub(crate) struct RawPool {
     #[schemars(extend("default" = "auto"))]
     pub(crate) engine: Field<Word<Engine>>,
 
-    /// How an endpoint is chosen. `least_work`: the least outstanding work per weight, requests
-    /// weighed by their estimated tokens. `least_request` (also `least_connections`): the fewest
-    /// requests in flight per weight. `power_of_two`: the better of two drawn at random.
-    /// `consistent_hash`: the same session, user or prompt start goes to the same endpoint unless
-    /// that is loaded above a bound. `round_robin`, `weighted_round_robin` and `random` look at no load.
+    /// Whether LoRA adapters that the endpoints name themselves can be asked for as well, once one
+    /// has it.
+    #[schemars(extend("default" = true))]
+    pub(crate) discover_adapters: Field<Flag>,
+
+    /// How an endpoint is chosen; docs/routing.md has more on each.
+    ///
+    /// By price in milliseconds: `predictive`, from learned speeds, held prefixes and limits, and
+    /// `learned`, the same with prices tuned while it runs.
+    ///
+    /// By load: `least_latency` (observed over predicted time, the better of two), `least_queue` (soonest
+    /// done with what is pending), `prequal` (the fastest that is not hot), `orca_weighted_round_robin` (by
+    /// reported utilisation), `least_work` (least outstanding tokens per weight), `least_request` (also
+    /// `least_connections`: fewest requests per weight), `power_of_two` (the better of two drawn at random).
+    ///
+    /// By affinity, unless the endpoint is loaded above a bound: `prefix_affinity` (the longest held
+    /// prefix), `session_affinity` (the session's endpoint), `consistent_hash` (the hash of session, user or
+    /// prompt start).
+    ///
+    /// By no load at all: `round_robin`, `weighted_round_robin`, `random`.
     #[schemars(extend("default" = "predictive"))]
     pub(crate) policy: Field<Word<PolicyKind>>,
+
+    /// What `predictive` and `learned` aim at. `balanced`: first tokens, whole answers and limits.
+    /// `lean`: first tokens. `goodput`: as many requests within `slo` as possible. `batch`: least total
+    /// time.
+    #[schemars(extend("default" = "balanced"))]
+    pub(crate) profile: Field<Word<Profile>>,
+
+    /// A second policy that is asked about every request and not obeyed; metrics tell how often it
+    /// agrees and what its choices would have cost.
+    pub(crate) shadow_policy: Field<Word<PolicyKind>>,
+
+    /// Whether `predictive` and `learned` give way to `least_work` with held prefixes while their
+    /// predictions fail.
+    #[schemars(extend("default" = true))]
+    pub(crate) fallback: Field<Flag>,
+
+    /// `static`: the endpoints' `weight`. `dynamic`: as the observed speeds say. For the policies that
+    /// look at weights.
+    #[schemars(extend("default" = "static"))]
+    pub(crate) weights: Field<Word<WeightSource>>,
+
+    /// Your own condition and cost for an endpoint.
+    pub(crate) rule: Option<RawRule>,
+
+    /// Your own signals from the endpoints' metrics, by name, for use in `rule` and in status.
+    pub(crate) signals: Option<Named<RawSignal>>,
+
+    /// How an endpoint that is new, or was away, gets its share.
+    pub(crate) slow_start: Option<RawSlowStart>,
+
+    /// What an endpoint is sent before it becomes ready.
+    pub(crate) warm_up: Option<RawWarmUp>,
+
+    /// How endpoints are asked what they hold and do.
+    pub(crate) scrape: Option<RawScrape>,
+
+    /// Load reports in answers.
+    pub(crate) orca: Option<RawOrca>,
+
+    /// Turns prompts into tokens. Off unless it is there.
+    pub(crate) tokenizer: Option<RawTokenizer>,
+
+    /// Follows the engines' prefix caches. Off unless it is there.
+    pub(crate) kv_events: Option<RawKvEvents>,
 
     /// How the endpoints are spoken to: HTTP/1.1, or HTTP/2 without TLS by prior knowledge.
     /// It is never probed: an endpoint that does not speak it fails.
@@ -57,8 +121,8 @@ pub(crate) struct RawPool {
     #[schemars(extend("default" = false))]
     pub(crate) preserve_host: Field<Flag>,
 
-    /// For `consistent_hash`: how far above the mean one endpoint may be loaded before its keys
-    /// go to the next. Lower values balance better, higher ones keep keys in place.
+    /// For `consistent_hash`, `prefix_affinity` and `session_affinity`: how far above the mean one endpoint may be loaded before its keys
+    /// go to another. Lower values balance better, higher ones keep keys in place.
     #[schemars(extend("default" = 1.25))]
     pub(crate) hash_balance_factor: Field<AtLeastOne>,
 
@@ -131,4 +195,23 @@ pub(crate) struct RawEndpoint {
 
     /// Where it runs, in your own words.
     pub(crate) zone: Field<Name>,
+
+    /// What it runs, in your own words, for splits by version under `models`.
+    pub(crate) version: Field<Name>,
+
+    /// Its Prometheus page, where that is not at the engine's usual place. Without a path, `/metrics`.
+    pub(crate) metrics_url: Field<PageUrl>,
+
+    /// The page of NVIDIA's DCGM exporter on its node, for GPU load, heat and throttling. Without a
+    /// path, `/metrics`.
+    pub(crate) dcgm_url: Field<PageUrl>,
+
+    /// Its GPUs on that page, by index or UUID. Default: all of them.
+    pub(crate) gpus: Option<Vec<Scalar<Name>>>,
+
+    /// Its own publisher of KV-cache events, instead of the pool's `kv_events.url`.
+    pub(crate) kv_events: Field<Publisher>,
+
+    /// Its own address for missed events, instead of the pool's `kv_events.replay`.
+    pub(crate) kv_replay: Field<Publisher>,
 }

@@ -5,14 +5,20 @@ use std::collections::BTreeMap;
 use super::Resolver;
 use crate::config::{ModelAlias, Target};
 use crate::error::quote;
+use crate::kinds::Name;
 use crate::places::join;
 use crate::pool::Pool;
 use crate::raw::{RawModel, RawPool, RawTarget};
-use crate::scalar::nearest;
+use crate::scalar::{Scalar, nearest};
+use crate::variables::expand;
 
 /// Every name that clients can ask for so far.
 #[derive(Default)]
-pub(super) struct Names(BTreeMap<String, Claim>);
+pub(super) struct Names {
+    claims: BTreeMap<String, Claim>,
+    /// By a pool's path: its endpoints' versions, each with how it is written.
+    versions: BTreeMap<String, BTreeMap<String, String>>,
+}
 
 /// Who has a name.
 struct Claim {
@@ -35,6 +41,14 @@ impl Resolver<'_> {
             .zip(&pool.adapters)
             .enumerate()
             .map(|(index, (written, name))| (format!("{path}.adapters[{index}]"), written, name));
+        let written = raw.endpoints.iter().flatten().filter_map(|endpoint| endpoint.version.as_ref());
+        let versions = names.versions.entry(path.to_owned()).or_default();
+        for written in written {
+            // One that cannot be read has had its error.
+            if let Ok(version) = expand(&written.text, self.lookup) {
+                versions.entry(version.text).or_insert_with(|| written.text.clone());
+            }
+        }
         let shown_pool = raw.name.as_ref().map_or_else(|| path.to_owned(), |name| quote(&name.text));
         for (path, written, name) in model.chain(adapters) {
             if name.is_empty() {
@@ -42,8 +56,8 @@ impl Resolver<'_> {
             }
             let written = written.text.clone();
             let claim = Claim { path, pool: Some((pool_path.to_owned(), shown_pool.clone())), written };
-            let Some(first) = names.0.get(name) else {
-                names.0.insert(name.clone(), claim);
+            let Some(first) = names.claims.get(name) else {
+                names.claims.insert(name.clone(), claim);
                 continue;
             };
             let shown = quote(&claim.written);
@@ -71,13 +85,14 @@ impl Resolver<'_> {
             let name = self.required(&raw.name, &path, "name").unwrap_or_default();
             let written = raw.name.as_ref().map(|name| name.text.clone()).unwrap_or_default();
             let path = join(&path, "name");
-            let taken = names.0.get(&name).or_else(|| aliases.get(&name)).map(|first| match &first.pool {
-                Some((_, pool)) => (
-                    first.path.clone(),
-                    format!("hides a model or adapter of pool {pool}; choose another name"),
-                ),
-                None => (first.path.clone(), "is an alias twice".to_owned()),
-            });
+            let taken =
+                names.claims.get(&name).or_else(|| aliases.get(&name)).map(|first| match &first.pool {
+                    Some((_, pool)) => (
+                        first.path.clone(),
+                        format!("hides a model or adapter of pool {pool}; choose another name"),
+                    ),
+                    None => (first.path.clone(), "is an alias twice".to_owned()),
+                });
             if let Some((first, problem)) = taken {
                 self.error_with(
                     &path,
@@ -122,23 +137,53 @@ impl Resolver<'_> {
         }
         for (index, raw) in list.iter().enumerate() {
             let path = format!("{path}.targets[{index}]");
-            let RawTarget { model: written, weight } = raw;
+            let RawTarget { model: written, version: written_version, weight } = raw;
             let model = self.required(written, &path, "model").unwrap_or_default();
+            let version = self.optional(written_version, &path, "version");
             let weight = self.field(weight, &path, "weight", 1.0);
-            let path = join(&path, "model");
+            let (path, version_path) = (join(&path, "model"), join(&path, "version"));
             let written = written.as_ref().map(|model| model.text.as_str()).unwrap_or_default();
-            if targets.iter().any(|target: &Target| target.model == model) && !model.is_empty() {
+            let same = |target: &Target| target.model == model && target.version == version;
+            if targets.iter().any(same) && !model.is_empty() {
                 self.error(&path, format!("{} is a target twice; add the weights", quote(written)));
             } else if !model.is_empty() {
                 self.check_target(&model, written, &path, names, aliases);
             }
-            targets.push(Target { model, version: None, weight });
+            if let (Some(version), Some(written)) = (&version, written_version) {
+                self.check_version(&model, version, written, &version_path, names);
+            }
+            targets.push(Target { model, version, weight });
         }
         if !targets.is_empty() && targets.iter().all(|target| target.weight == 0.0) {
             let message = "every weight is 0; at least one must be above 0";
             self.error(&join(path, "targets"), message.to_owned());
         }
         targets
+    }
+
+    /// Checks that some endpoint of the target's pool has the version.
+    fn check_version(
+        &mut self,
+        model: &str,
+        version: &str,
+        written: &Scalar<Name>,
+        path: &str,
+        names: &Names,
+    ) {
+        let Some((pool_path, pool)) = names.claims.get(model).and_then(|claim| claim.pool.as_ref()) else {
+            return;
+        };
+        let Some(versions) = names.versions.get(pool_path).filter(|all| !all.contains_key(version)) else {
+            return;
+        };
+        let plain = |text: &str| !text.contains("${");
+        let known: Vec<&str> = versions.values().map(String::as_str).filter(|text| plain(text)).collect();
+        let guess = match nearest(version, known.iter().copied()).filter(|_| plain(&written.text)) {
+            Some(near) => format!("; did you mean {}?", quote(near)),
+            None => String::new(),
+        };
+        let shown = quote(&written.text);
+        self.error(path, format!("no endpoint of pool {pool} has the version {shown}{guess}"));
     }
 
     /// Checks that a target is a model or adapter.
@@ -150,7 +195,7 @@ impl Resolver<'_> {
         names: &Names,
         aliases: &BTreeMap<String, Claim>,
     ) {
-        if names.0.contains_key(model) {
+        if names.claims.contains_key(model) {
             return;
         }
         let shown = quote(written);
@@ -162,7 +207,7 @@ impl Resolver<'_> {
         // Names that come from the environment are neither guessed at nor offered.
         let plain = |text: &str| !text.contains("${");
         let known: Vec<&str> =
-            names.0.values().map(|claim| claim.written.as_str()).filter(|name| plain(name)).collect();
+            names.claims.values().map(|claim| claim.written.as_str()).filter(|name| plain(name)).collect();
         let guess = match nearest(model, known.iter().copied()).filter(|_| plain(written)) {
             Some(near) => format!("; did you mean {}?", quote(near)),
             None => String::new(),

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::Resolver;
 use super::models::Names;
 use crate::choices::{Engine, Protocol};
-use crate::endpoint_url::EndpointUrl;
 use crate::error::quote;
+use crate::kinds::WeightSource;
 use crate::places::join;
-use crate::pool::{Endpoint, Pool, Slo};
-use crate::raw::{RawEndpoint, RawPool, RawPoolLimits, RawSlo};
+use crate::pool::{Pool, Slo};
+use crate::raw::{RawPool, RawPoolLimits, RawSlo};
 use crate::sections::{Health, Retry, Timeouts};
 
 /// What a pool has when it does not say otherwise.
@@ -62,7 +62,8 @@ impl Resolver<'_> {
             Some(RawPoolLimits { in_flight }) => self.count(in_flight, &join(path, "limits"), "in_flight", 0),
             None => 0,
         };
-        Pool {
+        let weights = self.field(&raw.weights, path, "weights", WeightSource::Static);
+        let pool = Pool {
             adapters: adapters
                 .map(|(index, adapter)| {
                     self.scalar(adapter, &format!("{path}.adapters[{index}]")).unwrap_or_default()
@@ -70,6 +71,24 @@ impl Resolver<'_> {
                 .collect(),
             engine: self.field(&raw.engine, path, "engine", Engine::default()),
             policy: self.field(&raw.policy, path, "policy", default.policy),
+            discover_adapters: self.field(
+                &raw.discover_adapters,
+                path,
+                "discover_adapters",
+                default.discover_adapters,
+            ),
+            profile: self.field(&raw.profile, path, "profile", default.profile),
+            shadow_policy: self.optional(&raw.shadow_policy, path, "shadow_policy"),
+            fallback: self.field(&raw.fallback, path, "fallback", default.fallback),
+            dynamic_weights: weights == WeightSource::Dynamic,
+            rule: self.rule(raw.rule.as_ref(), &join(path, "rule")),
+            signals: self.signals(raw.signals.as_ref(), &join(path, "signals")),
+            slow_start: self.slow_start(raw.slow_start.as_ref(), &join(path, "slow_start")),
+            warm_up: self.warm_up(raw.warm_up.as_ref(), &join(path, "warm_up")),
+            scrape: self.scrape(raw.scrape.as_ref(), &join(path, "scrape")),
+            orca: self.orca(raw.orca.as_ref(), &join(path, "orca")),
+            tokenizer: self.tokenizer(raw.tokenizer.as_ref(), &join(path, "tokenizer")),
+            kv_events: self.kv_events(raw.kv_events.as_ref(), &join(path, "kv_events")),
             protocol: self.field(&raw.protocol, path, "protocol", Protocol::default()),
             slo: self.slo(raw.slo.as_ref(), &join(path, "slo")),
             endpoints: self.endpoints(raw.endpoints.as_deref(), path),
@@ -87,7 +106,9 @@ impl Resolver<'_> {
             max_dials: self.count(&raw.max_dials, path, "max_dials", default.max_dials),
             in_flight: (in_flight > 0).then_some(in_flight),
             ..default
-        }
+        };
+        self.check_kv_events(&pool, path);
+        pool
     }
 
     fn slo(&mut self, raw: Option<&RawSlo>, path: &str) -> Slo {
@@ -97,36 +118,5 @@ impl Resolver<'_> {
             ttft: self.field(&raw.ttft, path, "ttft", base.ttft),
             tpot: self.field(&raw.tpot, path, "tpot", base.tpot),
         }
-    }
-
-    fn endpoints(&mut self, raw: Option<&[RawEndpoint]>, pool_path: &str) -> Vec<Endpoint> {
-        let raw = raw.unwrap_or_default();
-        if raw.is_empty() {
-            let message = "at least one endpoint is needed, such as - url: http://127.0.0.1:8000";
-            self.error(&join(pool_path, "endpoints"), message.to_owned());
-        }
-        let mut seen: BTreeMap<EndpointUrl, String> = BTreeMap::new();
-        let mut endpoints = Vec::new();
-        for (index, raw) in raw.iter().enumerate() {
-            let path = format!("{pool_path}.endpoints[{index}]");
-            let url = self.required(&raw.url, &path, "url");
-            let weight = self.field(&raw.weight, &path, "weight", 1.0);
-            let accelerator = self.optional(&raw.accelerator, &path, "accelerator");
-            let zone = self.optional(&raw.zone, &path, "zone");
-            let Some(url) = url else { continue };
-            let url_path = join(&path, "url");
-            if let Some(first) = seen.get(&url) {
-                let written = raw.url.as_ref().map_or_else(String::new, |url| quote(&url.text));
-                self.error_with(
-                    &url_path,
-                    format!("{written} is in this pool twice; spellings of one address count as the same"),
-                    &[(first, "the first one")],
-                );
-                continue;
-            }
-            seen.insert(url.clone(), url_path);
-            endpoints.push(Endpoint { weight, accelerator, zone, ..Endpoint::new(url) });
-        }
-        endpoints
     }
 }

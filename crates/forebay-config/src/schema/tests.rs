@@ -32,6 +32,7 @@ fn documented_defaults_are_the_real_ones() {
         ("health", "Health"),
         ("limits", "Limits"),
         ("drain", "Drain"),
+        ("prefix_index", "PrefixIndex"),
         ("log", "Log"),
         ("response_headers", "ResponseHeaders"),
     ] {
@@ -44,6 +45,10 @@ fn documented_defaults_are_the_real_ones() {
     }
     for (section, definition) in [
         ("slo", "Slo"),
+        ("slow_start", "SlowStart"),
+        ("warm_up", "WarmUp"),
+        ("scrape", "Scrape"),
+        ("orca", "Orca"),
         ("limits", "PoolLimits"),
         ("timeouts", "Timeouts"),
         ("retry", "Retry"),
@@ -56,7 +61,34 @@ fn documented_defaults_are_the_real_ones() {
     for (name, default) in defaults(&schema, "Endpoint") {
         check(format!("version: 1\n{}", POOL.replace("a:1\"", &format!("a:1\", {name}: {default}"))));
     }
-    assert!(seen > 45, "only {seen} defaults were found");
+    assert!(seen > 60, "only {seen} defaults were found");
+}
+
+/// The same for sections that are off unless they are there.
+#[test]
+fn documented_defaults_of_optional_sections_are_the_real_ones() {
+    let schema = json_schema();
+    let read = |text: String| parse_str("f", &text).unwrap_or_else(|errors| panic!("{errors}"));
+    let mut seen = 0;
+    for (before, definition, required) in [
+        (format!("version: 1\n{POOL}decision_log:"), "DecisionLog", "path: d"),
+        (format!("version: 1\n{POOL}  tokenizer:"), "Tokenizer", "file: t"),
+        (format!("version: 1\n{POOL}  kv_events:"), "KvEvents", ""),
+        (format!("version: 1\n{POOL}  signals:\n    s:"), "Signal", "metric: m"),
+        (format!("version: 1\n{POOL}models:\n- name: x\n  targets:\n  -"), "Target", "model: b"),
+    ] {
+        let plain = read(format!("{before} {{{required}}}\n"));
+        for (name, default) in defaults(&schema, definition) {
+            let comma = if required.is_empty() { "" } else { ", " };
+            assert_eq!(
+                read(format!("{before} {{{required}{comma}{name}: {default}}}\n")),
+                plain,
+                "{definition}.{name}"
+            );
+            seen += 1;
+        }
+    }
+    assert!(seen >= 8, "only {seen} defaults were found");
 }
 
 /// Every field is documented, and has a default or is required or says that it has none.

@@ -1,0 +1,54 @@
+//! Pools that share an endpoint.
+
+use std::collections::BTreeMap;
+
+use crate::config::Config;
+use crate::pool::{Endpoint, Pool};
+
+/// Pools at one address share its connections, probes and signals, which are as the first says.
+pub(super) fn check(config: &Config, warn: &mut impl FnMut(String, &str)) {
+    for (index, pool) in config.pools.iter().enumerate() {
+        let found = config.pools[..index].iter().enumerate().find_map(|(first, other)| {
+            let differences = differences(pool, other)?;
+            (!differences.is_empty()).then_some((first, differences))
+        });
+        if let Some((first, differences)) = found {
+            warn(
+                format!("pools[{index}]"),
+                &format!(
+                    "shares an endpoint with pools[{first}] and differs from it in {}; for the shared endpoint \
+                     pools[{first}] counts",
+                    differences.join(", ")
+                ),
+            );
+        }
+    }
+}
+
+/// In what two pools differ that an endpoint has once; `None` where they share none.
+fn differences(a: &Pool, b: &Pool) -> Option<Vec<&'static str>> {
+    let others: BTreeMap<&str, &Endpoint> = b.endpoints.iter().map(|e| (e.name.as_str(), e)).collect();
+    let shared: Vec<(&Endpoint, &Endpoint)> =
+        a.endpoints.iter().filter_map(|e| Some((e, *others.get(e.name.as_str())?))).collect();
+    if shared.is_empty() {
+        return None;
+    }
+    let all = |same: fn(&Endpoint, &Endpoint) -> bool| shared.iter().all(|(x, y)| same(x, y));
+    let checks = [
+        ("protocol", a.protocol == b.protocol),
+        ("timeouts.connect", a.timeouts.connect == b.timeouts.connect),
+        ("max_dials", a.max_dials == b.max_dials),
+        ("h2_connections", a.h2_connections == b.h2_connections),
+        ("health", a.health == b.health),
+        ("engine", a.engine == b.engine),
+        ("scrape", a.scrape == b.scrape),
+        ("signals", a.signals == b.signals),
+        ("warm_up", a.warm_up == b.warm_up),
+        ("weight", all(|x, y| x.weight == y.weight)),
+        ("accelerator", all(|x, y| x.accelerator == y.accelerator)),
+        ("version", all(|x, y| x.version == y.version)),
+        ("metrics_url", all(|x, y| x.metrics_url == y.metrics_url)),
+        ("dcgm_url", all(|x, y| (&x.dcgm_url, &x.gpus) == (&y.dcgm_url, &y.gpus))),
+    ];
+    Some(checks.iter().filter(|(_, same)| !same).map(|(name, _)| *name).collect())
+}

@@ -305,10 +305,6 @@ impl Endpoints {
         self.orca[slot as usize].as_ref()
     }
 
-    pub(crate) fn report(&self, slot: u32) -> Option<&LoadReport> {
-        self.report[slot as usize].as_ref()
-    }
-
     pub(crate) fn set_network(&mut self, slot: u32, took: Duration, now: Time) {
         let i = slot as usize;
         self.network.observe(slot, took.as_secs_f64() * 1e3, now);

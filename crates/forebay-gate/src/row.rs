@@ -89,6 +89,7 @@ impl Default for Row {
 
 impl Row {
     /// Everything in flight is zero.
+    #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
         self.owed_us == 0
             && self.context == 0

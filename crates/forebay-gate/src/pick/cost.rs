@@ -192,6 +192,7 @@ pub(crate) fn price(block: &Block, common: &Common, classes: &[SloClass], weight
     let inverse_width = 1.0 / weights.width.max(1e-3);
     let (inverse_ttft, inverse_tpot) = (1.0 / ttft_limit, 1.0 / tpot_limit);
     let mut g0: Lanes = [0.0; LANES];
+    #[expect(clippy::needless_range_loop, reason = "a lane of many arrays at once")]
     for l in 0..LANES {
         let held = block.held[l].min(prompt);
         let uncached = prompt - held;
@@ -276,7 +277,7 @@ fn exp(x: f32) -> f32 {
     let n = (t + 12_582_912.0) - 12_582_912.0;
     let f = t - n;
     let p = 1.0
-        + f * (0.693_147_2
+        + f * (std::f32::consts::LN_2
             + f * (0.240_226_5
                 + f * (0.055_504_11 + f * (0.009_618_13 + f * (0.001_333_36 + f * 0.000_154_04)))));
     let bits = ((n as i32 + 127) as u32) << 23;

@@ -232,7 +232,7 @@ impl Policy for LearnedPrices {
         if view.config.profile != self.profile {
             // Another profile counts other costs.
             self.profile = view.config.profile;
-            self.books = Default::default();
+            *self.books = Default::default();
         }
         let base = self.profile.weights();
         let context = context_of(view, view.most_held());

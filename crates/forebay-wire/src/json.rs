@@ -15,7 +15,7 @@ pub(crate) use escape::push_string;
 pub(crate) use number::{count_at, count_u32, lenient_u64};
 pub(crate) use pull::{Event, Pull};
 pub(crate) use string::Str;
-pub(crate) use unescape::{ROOM, unescape_some};
+pub(crate) use unescape::{ROOM, Unescape};
 
 /// What is wrong with a text that is not JSON, and where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

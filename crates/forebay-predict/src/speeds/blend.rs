@@ -13,6 +13,9 @@ const LARGEST: f64 = 10.0;
 /// memory bandwidth does (2.9 times and 1.5 times for an A100 beside an H100).
 const DECODE_SHARE: f64 = 0.5;
 
+/// Deviation in prefill that is believed although decoding does not deviate: ln 1.65.
+const PREFILL_ALONE: f64 = 0.5;
+
 /// Share of a dead band's width inside which a value has to come to be in it again.
 const INNER: f64 = 0.6;
 
@@ -66,7 +69,11 @@ pub(super) fn factors(prefill: &Reading, decode: &Reading) -> (f64, f64) {
 /// decode's as far as its own allows; decode follows its own, and half of
 /// prefill's while it has none (an endpoint that answers nothing streamed).
 pub(super) fn deviations(prefill: &Reading, decode: &Reading) -> (f64, f64) {
-    let of_prefill = if prefill.deviates {
+    // What slows an accelerator shows in its decoding too. When that is known
+    // and says nothing, first tokens alone must say it loudly: they wait in
+    // queues, in networks and for busy hosts.
+    let contradicted = !decode.deviates && decode.belief >= 0.5 && prefill.deviation.abs() < PREFILL_ALONE;
+    let of_prefill = if prefill.deviates && !contradicted {
         prefill.deviation
     } else if decode.deviates {
         let reach = prefill.half / prefill.belief.max(0.05);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use forebay_core::*;
 
+use super::AnyPolicy;
 use crate::*;
 
 const POOL: PoolId = PoolId(0);
@@ -194,4 +195,38 @@ fn b53_d_a_miss_goes_where_there_is_room_and_not_to_the_emptiest_cache() {
             assert_eq!(decision.endpoint, ids[1], "{policy}, request {n}");
         }
     }
+}
+
+/// Requests one after another, of seven kinds.
+fn drive(gate: &mut Gate, requests: std::ops::Range<u64>) -> Vec<EndpointId> {
+    let at = |n: u64| START + Duration::from_millis(n * 300);
+    requests.map(|n| serve(gate, at(n), request(n % 7, POOL))).collect()
+}
+
+#[test]
+fn every_policy_is_written_down_and_read_back_with_what_it_knows() {
+    for policy in PolicyKind::ALL {
+        let (mut gate, ids) = gate(policy, 4);
+        for id in &ids[..3] {
+            let load = OrcaLoad { utilization: Some(0.5), qps: Some(20.0), ..OrcaLoad::default() };
+            gate.apply(START, Event::Orca(*id, load));
+        }
+        drive(&mut gate, 0..200);
+        let bytes = rmp_serde::to_vec(&gate).unwrap();
+        let mut again: Gate = rmp_serde::from_slice(&bytes).unwrap();
+        assert!(again == gate, "{policy}");
+        assert_eq!(drive(&mut gate, 200..260), drive(&mut again, 200..260), "{policy}");
+        assert!(again == gate, "{policy}");
+    }
+}
+
+#[test]
+fn what_a_request_cost_reaches_the_bandit_that_picked_for_it() {
+    let (mut gate, _) = gate(PolicyKind::Learned, 4);
+    drive(&mut gate, 0..400);
+    let AnyPolicy::Learned(policy) = &gate.pools[0].as_ref().unwrap().policy else { panic!("learned") };
+    let tried = policy.tried();
+    let sum: f64 = tried.iter().sum();
+    assert!(sum > 300.0 && sum <= 400.0, "{tried:?}");
+    assert!(tried[0] > 0.9 * sum && tried[1..].iter().any(|tried| *tried > 0.0), "{tried:?}");
 }

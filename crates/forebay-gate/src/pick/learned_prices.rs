@@ -191,6 +191,20 @@ pub(crate) struct LearnedPrices {
     note: Note,
 }
 
+#[cfg(test)]
+impl LearnedPrices {
+    /// Requests that are remembered of each alternative, under all circumstances.
+    pub(super) fn tried(&self) -> [f64; ARMS.len()] {
+        let mut tried = [0.0; ARMS.len()];
+        for book in self.books.iter() {
+            for (sum, arm) in tried.iter_mut().zip(&book.arms) {
+                *sum += arm.requests();
+            }
+        }
+        tried
+    }
+}
+
 /// Load by prompt size.
 fn context_of(view: &View<'_>, most_held: u32) -> u8 {
     let rate = view.learned.arrivals_per_ms(view.now) / view.candidates.len().max(1) as f32;

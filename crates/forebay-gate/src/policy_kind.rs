@@ -13,19 +13,25 @@ pub enum PolicyKind {
     /// endpoint: to itself, to those already there and to those to come.
     #[default]
     Predictive,
-    /// `predictive` with prices that a bandit tunes while it runs.
+    /// `predictive` with prices that a bandit tunes while it runs: one request
+    /// in twenty tries others, within a budget.
     Learned,
-    /// The better of two drawn at random by observed over predicted time and load.
+    /// The better of two drawn at random by the predicted time to the first
+    /// token, times how late first tokens came there of late (peak-EWMA).
     LeastLatency,
-    /// The soonest estimated completion of what is pending.
+    /// The soonest estimated completion of what is pending: prefill owed,
+    /// output still to come, and this request's own prefill.
     LeastQueue,
-    /// Prequal's rule: the least latency among those that are not hot.
+    /// Prequal's rule, among five drawn at random: the least latency of those
+    /// that are not hot; when all are, the fewest requests.
     Prequal,
     /// In proportion to requests per utilisation, as the endpoints report it (gRPC A58).
     OrcaWeightedRoundRobin,
-    /// The longest held prefix, within a bound on load.
+    /// The longest held prefix, within a bound on load; else the least
+    /// outstanding work.
     PrefixAffinity,
-    /// The endpoint that served the session before, within a bound on load.
+    /// The endpoint that served the session before, within a bound on load;
+    /// else the least outstanding work.
     SessionAffinity,
     /// Each endpoint in turn.
     RoundRobin,

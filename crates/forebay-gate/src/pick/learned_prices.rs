@@ -217,20 +217,21 @@ fn context_of(view: &View<'_>, most_held: u32) -> u8 {
 
 /// What is kept with the request. Nothing in `first_ms` and `token_ms` may
 /// depend on the choice.
-fn note_of(view: &View<'_>, arm: u8, slot: u32, weights: &Weights, backlog_ms: f32) -> Note {
-    let most_held = view.most_held();
+fn note_of(view: &View<'_>, most_held: u32, slot: u32, weights: &Weights, backlog_ms: f32) -> Note {
     let uncached = view.facts.prompt_tokens.saturating_sub(most_held) as f32;
-    let rows = || view.candidates.iter().map(|&slot| view.endpoints.row(slot));
-    let per_token = rows().map(|row| row.per_token).fold(f32::INFINITY, f32::min);
-    let step = rows().map(|row| row.step).fold(f32::INFINITY, f32::min);
+    let (mut per_token, mut step) = (f32::INFINITY, f32::INFINITY);
+    for &slot in view.candidates {
+        let row = view.endpoints.row(slot);
+        (per_token, step) = (per_token.min(row.per_token), step.min(row.step));
+    }
     let common = common(view, weights, backlog_ms);
     let block = block_of(view, &[slot], view.endpoints.decay(view.now));
     let priced = cost::price(&block, &common, view.learned.classes(), weights);
     let terms = priced.terms(0, &block, &common);
     let residents = (terms.miss_ms - common.value * terms.miss).max(0.0);
     Note {
-        arm: Some(arm),
-        context: context_of(view, most_held),
+        arm: None,
+        context: 0,
         first_ms: weights.ttft * (uncached * per_token + step),
         token_ms: weights.decode.max(weights.harm) * step,
         others_ms: weights.harm * terms.harm_ms + terms.price_ms + residents,
@@ -249,10 +250,12 @@ impl Policy for LearnedPrices {
             *self.books = Default::default();
         }
         let base = self.profile.weights();
-        let context = context_of(view, view.most_held());
+        let most_held = view.most_held();
+        let context = context_of(view, most_held);
         let arm = self.books.get(usize::from(context)).map_or(DEFAULT, |book| book.choose(&base, rng));
         let pick = self.inner.pick(view, &weights_of(&base, arm), rng)?;
-        self.note = note_of(view, arm, pick.slot, &base, self.inner.backlog_ms());
+        let note = note_of(view, most_held, pick.slot, &base, self.inner.backlog_ms());
+        self.note = Note { arm: Some(arm), context, ..note };
         Some(pick)
     }
 

@@ -45,7 +45,8 @@ impl Gate {
             return;
         }
         if sending.first_token.is_some() {
-            let (slot, from) = (sending.slot, std::mem::replace(&mut sending.counted, (now, progress.tokens)));
+            let (slot, from) =
+                (sending.slot, std::mem::replace(&mut sending.counted, (now, progress.tokens)));
             self.learn_stretch(now, slot, from, progress.tokens);
             return;
         }
@@ -163,7 +164,8 @@ impl Gate {
         let row = self.endpoints.row(sending.slot);
         let model = self.endpoints.model(sending.slot);
         let decode_factor = f64::from(row.decode_factor);
-        let share = self.endpoints.prefill_share(sending.slot, self.endpoints.decay(now)) / row.prefill_factor;
+        let share =
+            self.endpoints.prefill_share(sending.slot, self.endpoints.decay(now)) / row.prefill_factor;
         let at_end =
             model.tpot_ms(f64::from(row.all_requests()), f64::from(row.all_context()), f64::from(share));
         let base = (f64::from(sending.tpot_base_ms) + at_end) / 2.0;

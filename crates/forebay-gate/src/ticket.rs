@@ -7,8 +7,8 @@ use forebay_predict::Predicted;
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
-use crate::pick::Note;
 use crate::endpoints::FirstTokens;
+use crate::pick::Note;
 use crate::row::Charge;
 
 /// Where a request is.

@@ -1,8 +1,10 @@
-//! The fleet: which endpoints there are and whether they can be used.
+//! The fleet: which endpoints there are, whether they can be used, and what
+//! they tell of themselves.
 //!
-//! This crate is the only writer of endpoint states. For now that means
-//! readiness: one loop for each endpoint asks its health path, on a thread of
-//! its own, so that neither a slow engine nor a busy worker delays a probe.
+//! This crate is the only writer of endpoint states and of reports. For each
+//! endpoint one loop asks its health path and another its load and its models,
+//! on a thread of their own, so that neither a slow engine nor a busy worker
+//! delays them.
 //!
 //! A busy engine is not a dead one. Probes have long time limits and must fail
 //! several times in a row; a real request that succeeds contradicts a probe

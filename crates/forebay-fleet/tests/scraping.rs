@@ -23,10 +23,10 @@ fn count_signals(told: &[Told], id: u32) -> usize {
 }
 
 #[test]
-fn a_busy_endpoint_is_read_often_and_an_idle_one_seldom_until_it_gets_work() {
+fn a_busy_endpoint_is_read_often_and_an_idle_one_seldom() {
     let (busy, idle) = (Stub::start(&[("/metrics", vllm(3, 5).into())]), Stub::start(&[]));
     idle.set("/metrics", vllm(0, 5));
-    let (fleet, owner, heard) = fleet();
+    let (fleet, _owner, heard) = fleet();
     let target =
         |id, stub: &Stub| ScrapeTarget { interval_max: HOUR, ..quick(id, &stub.url(), Dialect::Vllm) };
     fleet.set_scrape_targets(vec![target(1, &busy), target(2, &idle)]);
@@ -37,17 +37,29 @@ fn a_busy_endpoint_is_read_often_and_an_idle_one_seldom_until_it_gets_work() {
     });
     let of_idle = count_signals(&told, 2);
     assert!((1..=100).contains(&of_idle), "{of_idle} of the idle one, {of_busy} of the busy one");
-    // Nothing but this could bring it back before many seconds have gone.
-    owner.set_in_flight(2, 1);
-    let mut of_idle = 0;
-    heard.until(|told| {
-        of_idle += usize::from(matches!(told, Told::Signals(2, _)));
-        of_idle == 100
-    });
     // One connection for each, which is kept.
     assert_eq!((busy.connections(), idle.connections()), (1, 1));
     let asked = busy.asked("/metrics");
     assert!(asked[0].head.contains("accept-encoding: identity\r\n"), "{}", asked[0].head);
+}
+
+#[test]
+fn an_idle_endpoint_that_gets_work_is_read_at_once_and_then_often() {
+    let stub = Stub::start(&[("/metrics", vllm(0, 5).into())]);
+    let (fleet, owner, heard) = fleet();
+    let target = |min, max| ScrapeTarget {
+        interval_min: min,
+        interval_max: max,
+        ..quick(1, &stub.url(), Dialect::Vllm)
+    };
+    // Read by itself again only in hours.
+    fleet.set_scrape_targets(vec![target(HOUR, 24 * HOUR)]);
+    heard.signals(1);
+    owner.set_in_flight(1, 1);
+    heard.signals(1);
+    // Its own page tells of no work: that is known from the owner alone.
+    fleet.set_scrape_targets(vec![target(Duration::from_millis(10), HOUR)]);
+    (0..100).for_each(|_| drop(heard.signals(1)));
 }
 
 #[test]

@@ -326,8 +326,10 @@ impl Heard {
     /// What was told up to the first that fits, with it.
     pub(crate) fn until(&self, mut fits: impl FnMut(&Told) -> bool) -> Vec<Told> {
         let mut all = Vec::new();
+        // Other endpoints may tell something all the time.
+        let give_up = Instant::now() + 2 * LIMIT;
         loop {
-            match self.0.recv_timeout(LIMIT) {
+            match self.0.recv_timeout(give_up.saturating_duration_since(Instant::now())) {
                 Ok(told) => {
                     let done = fits(&told);
                     all.push(told);

@@ -1,8 +1,10 @@
 //! From a scanned body to what the Gate needs to know.
 
+use std::sync::atomic::Ordering;
+
 use forebay_core::{Prefix, Priority, RequestFacts, Slo, TenantId};
-use forebay_prefix::{Kind, chain, seed};
-use forebay_wire::body::{BLOCK_BYTES, Scan};
+use forebay_prefix::{Kind, chain, seed, token_blocks};
+use forebay_wire::body::{BLOCK_BYTES, Scan, token_ids};
 use http::HeaderMap;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -16,7 +18,13 @@ pub(crate) fn session(scan: &Scan, headers: &HeaderMap, trusted: bool) -> Option
 }
 
 /// Facts of one request. Control headers count only when the caller is trusted.
-pub(crate) fn of(scan: &Scan, route: &Route, headers: &HeaderMap, trusted: bool) -> RequestFacts {
+pub(crate) fn of(
+    scan: &Scan,
+    body: &[u8],
+    route: &Route,
+    headers: &HeaderMap,
+    trusted: bool,
+) -> RequestFacts {
     let control = |name: &str| if trusted { headers.get(name) } else { None };
     let session = session(scan, headers, trusted);
     let priority = control("x-forebay-priority").and_then(|v| v.to_str().ok()).and_then(priority);
@@ -46,7 +54,7 @@ pub(crate) fn of(scan: &Scan, route: &Route, headers: &HeaderMap, trusted: bool)
         stream: scan.stream,
         affinity: session.unwrap_or(scan.prompt_head_hash),
         session,
-        prefix: text_prefix(scan, route, bytes_per_token),
+        prefix: exact_prefix(scan, body, route).unwrap_or_else(|| text_prefix(scan, route, bytes_per_token)),
         costs: Vec::new(),
     }
 }
@@ -58,16 +66,33 @@ fn prompt_tokens(scan: &Scan, bytes_per_token: f32) -> u32 {
     u32::try_from(text.ceil() as usize + scan.prompt_token_ids).unwrap_or(u32::MAX).max(1)
 }
 
+/// Token ids in the prefix index, where engines tell of theirs.
+fn exact_prefix(scan: &Scan, body: &[u8], route: &Route) -> Option<Prefix> {
+    let block = route.pool.index_block.load(Ordering::Relaxed);
+    if !route.pool.kv_events || block == 0 {
+        return None;
+    }
+    let ids = token_ids(body, scan.token_ids_span.clone()?)?;
+    Some(token_prefix(&ids, block, scan.cache_salt, route))
+}
+
+/// Token ids as the prefix index has them.
+pub(crate) fn token_prefix(ids: &[u32], block: u32, salt: Option<u64>, route: &Route) -> Prefix {
+    let (model, adapter) = route.names();
+    Prefix {
+        chain: chain(seed(model, adapter, salt, Kind::Tokens), &token_blocks(ids, block as usize)),
+        block_tokens: block as f32,
+        exact: true,
+        matches: Vec::new(),
+    }
+}
+
 /// The prompt's text in the prefix index.
 fn text_prefix(scan: &Scan, route: &Route, bytes_per_token: f32) -> Prefix {
     if scan.text_blocks.is_empty() {
         return Prefix::default();
     }
-    let model = route.rewrite.as_deref().unwrap_or(&route.model);
-    let (model, adapter) = match &route.adapter {
-        Some(base) => (&**base, Some(model)),
-        None => (model, None),
-    };
+    let (model, adapter) = route.names();
     // Of token ids four bytes are one token.
     let bytes_per_token = if scan.prompt_token_ids > 0 { 4.0 } else { bytes_per_token };
     Prefix {

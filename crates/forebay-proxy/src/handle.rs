@@ -144,7 +144,7 @@ async fn answer(
         return Err(unknown_model(proxy, &scan.model).into());
     };
     let on_route = |problem| Stop::Problem(Box::new(problem), Some(Arc::clone(&route)));
-    let facts = facts::of(&scan, &route, &parts.headers, settings.trust_control_headers);
+    let facts = facts::of(&scan, &read.bytes, &route, &parts.headers, settings.trust_control_headers);
     let asked = Instant::now();
     let ticket = proxy.live().admit(facts).await.map_err(|r| on_route(Problem::refusal(r, &scan.model)))?;
     let took = asked.elapsed();

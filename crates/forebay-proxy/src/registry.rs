@@ -28,6 +28,11 @@ pub(crate) struct PoolRoute {
     /// Other endpoints tried when nothing was sent.
     pub(crate) connect_retries: u32,
     pub(crate) preserve_host: bool,
+    /// Engines tell of their caches: token ids can be found there exactly.
+    pub(crate) kv_events: bool,
+    /// Tokens in a block of the index, as the engines' own blocks are; 0 while
+    /// none has shown them.
+    pub(crate) index_block: AtomicU32,
     /// Metrics of load reports that utilisation is computed from.
     pub(crate) orca_metrics: Vec<String>,
     /// In which form endpoints are asked for load reports.
@@ -52,6 +57,15 @@ pub(crate) struct Route {
 }
 
 impl Route {
+    /// What the engines call the model, and the adapter on it where it is one.
+    pub(crate) fn names(&self) -> (&str, Option<&str>) {
+        let model = self.rewrite.as_deref().unwrap_or(&self.model);
+        match &self.adapter {
+            Some(base) => (base, Some(model)),
+            None => (model, None),
+        }
+    }
+
     /// How many tokens an answer on this route usually has.
     pub(crate) fn usual_output(&self) -> u32 {
         self.usual_output.load(Ordering::Relaxed)
@@ -178,6 +192,13 @@ impl Registry {
         self.list.store(Arc::new(list(&cards)));
     }
 
+    /// The engines of a pool showed how long a block of the index is there.
+    pub fn set_index_block(&self, pool: PoolId, tokens: u32) {
+        if let Some(route) = self.base(pool) {
+            route.pool.index_block.store(tokens, Ordering::Relaxed);
+        }
+    }
+
     /// The route of a pool's own model.
     fn base(&self, pool: PoolId) -> Option<Arc<Route>> {
         let mut routes = self.entries.values().flat_map(|entry| &entry.routes).map(|(_, route)| route);
@@ -254,6 +275,8 @@ impl RegistryBuilder {
                 slo: pool.slo,
                 connect_retries: pool.retry.connect,
                 preserve_host: pool.preserve_host,
+                kv_events: pool.endpoints.iter().any(|endpoint| pool.kv_events_of(endpoint).is_some()),
+                index_block: AtomicU32::new(0),
                 orca_metrics: pool.orca.metrics.clone(),
                 orca_ask: pool.orca.ask,
             });

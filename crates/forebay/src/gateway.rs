@@ -113,7 +113,7 @@ impl Gateway {
             None => None,
         };
         let table = Arc::new(SignalsTable::default());
-        let members = Arc::new(Members::new(Arc::clone(&proxy), Arc::clone(&table)));
+        let members = Arc::new(Members::new(Arc::clone(&proxy), Arc::clone(&table), &config));
         let fleet = Fleet::start(Arc::clone(&members), HttpProbe::new(), id_seed)
             .map_err(Failure::doing("cannot start the probes"))?;
         let fleet = Arc::new(fleet);
@@ -126,7 +126,7 @@ impl Gateway {
             }
         }
         fleet.set_scrape_targets(scrapes);
-        let feeds = Feeds::start(&config, &live)?;
+        let feeds = Feeds::start(&config, &proxy)?;
 
         let (alive, ended) = mpsc::channel(1);
         for (worker, sockets) in sockets.into_iter().enumerate() {
@@ -272,7 +272,7 @@ struct Feeds {
 
 impl Feeds {
     /// None when no engine is configured to say anything.
-    fn start(config: &Config, live: &Arc<Live<Endpoint>>) -> Result<Option<Feeds>, Failure> {
+    fn start(config: &Config, proxy: &Arc<Proxy>) -> Result<Option<Feeds>, Failure> {
         let sources = kv_sources(config).map_err(|e| Failure::Usage(format!("kv_events: {e}")))?;
         if sources.is_empty() {
             return Ok(None);
@@ -282,12 +282,11 @@ impl Feeds {
             .iter()
             .flat_map(|pool| pool.endpoints.iter().map(|endpoint| (&*endpoint.name, &*pool.model)))
             .collect();
-        let views = live.endpoints();
-        let followed = views.iter().filter_map(|view| {
+        let followed = proxy.live().endpoints().into_iter().filter_map(|view| {
             let model = models.get(&*view.member.name)?;
-            Some((view.member.name.clone(), view.key, *model))
+            Some((view, *model))
         });
-        let caches = Arc::new(Caches::new(Arc::clone(live), followed));
+        let caches = Arc::new(Caches::new(Arc::clone(proxy), followed));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("forebay-kv-events")

@@ -3,12 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use forebay_core::EndpointId;
+use forebay_core::PoolId;
 use forebay_fleet::kv::{KvReset, KvSink, engine_event};
-use forebay_live::{EndpointKey, Live};
-use forebay_prefix::PrefixIndex;
-use forebay_prefix::engine_map::{EngineMap, IndexOp};
-use forebay_proxy::Endpoint;
+use forebay_live::{EndpointKey, EndpointView, Live};
+use forebay_prefix::engine_map::{EngineMap, IndexOp, lead};
+use forebay_proxy::{Endpoint, Proxy};
 use forebay_wire::kv_events::Batch;
 use parking_lot::Mutex;
 
@@ -18,6 +17,9 @@ const MAX_BLOCKS: usize = 1 << 20;
 /// One engine's cache, and what of it is in the index.
 struct Followed {
     key: EndpointKey,
+    pools: Arc<[PoolId]>,
+    /// The size of the index's blocks there was told to the pools.
+    block: Option<u32>,
     map: EngineMap,
     /// Kept for its memory.
     ops: Vec<IndexOp>,
@@ -26,6 +28,7 @@ struct Followed {
 /// Turns events into what the index holds.
 pub(crate) struct Caches {
     live: Arc<Live<Endpoint>>,
+    proxy: Arc<Proxy>,
     /// By the endpoint's name. Each has its own lock: a burst of one engine
     /// does not hold up another's.
     followed: BTreeMap<String, Mutex<Followed>>,
@@ -34,37 +37,31 @@ pub(crate) struct Caches {
 impl Caches {
     /// Follows these endpoints; each with the model whose prompts it caches.
     pub(crate) fn new<'a>(
-        live: Arc<Live<Endpoint>>,
-        endpoints: impl Iterator<Item = (String, EndpointKey, &'a str)>,
+        proxy: Arc<Proxy>,
+        endpoints: impl Iterator<Item = (EndpointView<Endpoint>, &'a str)>,
     ) -> Caches {
         let followed = endpoints
-            .map(|(name, key, model)| {
+            .map(|(view, model)| {
                 let map = EngineMap::new(model, MAX_BLOCKS);
-                (name, Mutex::new(Followed { key, map, ops: Vec::new() }))
+                let followed =
+                    Followed { key: view.key, pools: view.pools, block: None, map, ops: Vec::new() };
+                (view.member.name.clone(), Mutex::new(followed))
             })
             .collect();
-        Caches { live, followed }
-    }
-
-    /// Tokens in a block of the index for this endpoint, once its engine showed
-    /// the size of its own.
-    pub(crate) fn index_block(&self, endpoint: &str) -> Option<u32> {
-        self.followed.get(endpoint)?.lock().map.index_block()
+        Caches { live: Arc::clone(proxy.live()), proxy, followed }
     }
 
     fn carry_out(&self, followed: &mut Followed) {
         if let Some(index) = self.live.index(followed.key.gate) {
-            let id = followed.key.id;
-            followed.ops.drain(..).for_each(|op| carry_out(index, id, op));
+            lead(index, followed.key.id, &followed.ops);
         }
-    }
-}
-
-fn carry_out(index: &PrefixIndex, id: EndpointId, op: IndexOp) {
-    match op {
-        IndexOp::Confirm { hash, parent, tier } => index.insert_confirmed_after(id, tier, parent, &[hash]),
-        IndexOp::Remove { hash, tier } => index.remove_confirmed_in(id, tier, &[hash]),
-        IndexOp::Forget => index.forget(id),
+        followed.ops.clear();
+        let block = followed.map.index_block();
+        if let Some(tokens) = block
+            && std::mem::replace(&mut followed.block, block) != block
+        {
+            followed.pools.iter().for_each(|pool| self.proxy.registry().set_index_block(*pool, tokens));
+        }
     }
 }
 

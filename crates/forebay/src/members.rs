@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
+use forebay_config::Config;
 use forebay_core::{EndpointState, LoadReport, ModelId, PoolId};
 use forebay_fleet::{Evidence, Fleet, Identity, Membership};
 use forebay_live::{EndpointKey, Live};
@@ -25,6 +26,8 @@ pub(crate) struct Members {
     table: Arc<SignalsTable>,
     endpoints: BTreeMap<EndpointKey, Arc<Endpoint>>,
     pools: BTreeMap<EndpointKey, Arc<[PoolId]>>,
+    /// Pools whose adapters are found out, by their ids.
+    discovering: Vec<bool>,
     known: Mutex<Known>,
 }
 
@@ -40,12 +43,13 @@ struct Known {
 }
 
 impl Members {
-    pub(crate) fn new(proxy: Arc<Proxy>, table: Arc<SignalsTable>) -> Members {
+    pub(crate) fn new(proxy: Arc<Proxy>, table: Arc<SignalsTable>, config: &Config) -> Members {
         let live = Arc::clone(proxy.live());
         let views = live.endpoints();
         let pools = views.iter().map(|view| (view.key, Arc::clone(&view.pools))).collect();
         let endpoints = views.into_iter().map(|view| (view.key, view.member)).collect();
-        Members { live, proxy, table, endpoints, pools, known: Mutex::default() }
+        let discovering = config.pools.iter().map(|pool| pool.discover_adapters).collect();
+        Members { live, proxy, table, endpoints, pools, discovering, known: Mutex::default() }
     }
 
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = (EndpointKey, &Arc<Endpoint>)> {
@@ -76,7 +80,7 @@ impl Members {
     fn tell_adapters(&self, id: EndpointKey) {
         let Some(pools) = self.pools.get(&id) else { return };
         let known = self.known.lock();
-        for pool in pools.iter() {
+        for pool in pools.iter().filter(|pool| self.discovering.get(pool.index()).is_some_and(|on| *on)) {
             let members = self.pools.iter().filter(|(_, of)| of.contains(pool)).map(|(key, _)| key);
             let listed = members.filter_map(|key| known.adapters.get(key)).flatten().map(String::as_str);
             self.proxy.registry().discover(*pool, listed);

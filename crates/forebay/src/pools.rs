@@ -62,11 +62,10 @@ pub(crate) fn kv_sources(config: &Config) -> Result<Vec<KvSource>, KvAddressErro
     let mut sources = Vec::new();
     for pool in &config.pools {
         for endpoint in &pool.endpoints {
-            let own = endpoint.kv_events.as_ref().map(|_| forebay_config::KvEvents::default());
-            let Some(events) = pool.kv_events.clone().or(own) else { continue };
+            let Some(events) = pool.kv_events_of(endpoint) else { continue };
             let template = KvTemplate {
-                events: endpoint.kv_events.clone().unwrap_or(events.url),
-                replay: endpoint.kv_replay.clone().or(events.replay),
+                events: events.url,
+                replay: events.replay,
                 ranks: events.ranks,
                 topic: events.topic,
                 bind: events.bind,

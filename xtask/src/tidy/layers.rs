@@ -9,7 +9,7 @@ const LAYERS: [&[&str]; 6] = [
     &["forebay-core", "forebay-metrics"],
     &["forebay-wire", "forebay-prefix", "forebay-predict", "forebay-guard"],
     &["forebay-gate"],
-    &["forebay-config", "forebay-sim", "forebay-live", "forebay-net"],
+    &["forebay-config", "forebay-sim", "forebay-live", "forebay-net", "forebay-tokenize"],
     &[
         "forebay-fleet",
         "forebay-proxy",
@@ -23,7 +23,7 @@ const LAYERS: [&[&str]; 6] = [
 ];
 
 /// Tools and tests: they may use every crate, and no crate may use them.
-const OUTSIDE: [&str; 4] = ["xtask", "forebay-tests", "forebay-bench", "forebay-fuzz"];
+const OUTSIDE: [&str; 5] = ["xtask", "forebay-tests", "forebay-bench", "forebay-fuzz", "forebay-rivals"];
 
 /// The layer of crate `name`, `None` for one that is not part of the house.
 pub(super) fn layer(name: &str) -> Option<usize> {

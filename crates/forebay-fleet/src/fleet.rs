@@ -86,7 +86,7 @@ impl<M: Membership, P: Probe> Fleet<M, P> {
     /// Watches exactly `targets` from now on; of several with one id the last counts.
     ///
     /// An endpoint that stays keeps its state and its evidence, also when its
-    /// settings changed. A new one is [`EndpointState::Starting`] and is
+    /// settings changed. A new one is [`Starting`](forebay_core::EndpointState::Starting) and is
     /// probed at once. Of one that is gone nothing is reported any more,
     /// except what is just being reported on the fleet's thread.
     pub fn set_targets(&self, targets: Vec<Target<M::Id>>) {

@@ -47,7 +47,8 @@ impl Counter {
     }
 }
 
-/// A gauge in seconds or bytes that may be unknown; an unknown one has no series.
+/// A figure that may be unknown; an unknown one has no series, and one that is
+/// not a finite number counts as unknown.
 #[derive(Debug)]
 pub(crate) struct FloatCell(AtomicU64);
 
@@ -59,7 +60,8 @@ impl Default for FloatCell {
 
 impl FloatCell {
     pub(crate) fn set(&self, value: Option<f64>) {
-        self.0.store(value.unwrap_or(f64::NAN).to_bits(), Relaxed);
+        let value = value.filter(|value| value.is_finite()).unwrap_or(f64::NAN);
+        self.0.store(value.to_bits(), Relaxed);
     }
 
     pub(crate) fn get(&self) -> Option<f64> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::cells::{Counter, FloatCell, Gauge};
-use crate::labels::{Dial, EndpointStateLabel, Label, PerLabel, Probe};
+use crate::labels::{Dial, EndpointStateLabel, Label, PerLabel, Probe, Scrape};
 use crate::table::Entry;
 
 /// The handle for one endpoint of one pool. Cloning is cheap; the series are
@@ -21,12 +21,53 @@ pub(crate) struct EndpointSeries {
     pub(crate) forwarded: Counter,
     /// Index of the present state in `EndpointStateLabel::ALL`.
     state: AtomicUsize,
-    pub(crate) signal_age: FloatCell,
+    pub(crate) told: ToldSeries,
     pub(crate) connections_open: Gauge,
     pub(crate) connections_idle: Gauge,
     pub(crate) dials: PerLabel<Dial, Counter>,
     pub(crate) probes: PerLabel<Probe, Counter>,
     removed: AtomicBool,
+}
+
+/// What an endpoint told last and what was learned of it; unknown figures are none.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EndpointTold {
+    /// Age of the last load report.
+    pub signal_age: Option<Duration>,
+    /// Requests in the engine's running batch.
+    pub running: Option<u32>,
+    /// Requests in the engine's own queue.
+    pub waiting: Option<u32>,
+    /// Share of the KV memory in use, 0 to 1.
+    pub kv_usage: Option<f64>,
+    /// How much longer than its class it takes to compute a prompt.
+    pub prefill_factor: Option<f64>,
+    /// … to generate a token.
+    pub decode_factor: Option<f64>,
+    /// Share of the time in which its GPUs ran a kernel, 0 to 1.
+    pub gpu_utilization: Option<f64>,
+    /// Temperature of its hottest GPU.
+    pub gpu_temperature_celsius: Option<f64>,
+    /// Whether power or heat keeps a GPU below its clock.
+    pub gpu_throttled: Option<bool>,
+    /// Readings of its load that told something, since the process started.
+    pub scrapes_ok: u64,
+    /// Readings that did not.
+    pub scrapes_failed: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct ToldSeries {
+    pub(crate) signal_age: FloatCell,
+    pub(crate) running: FloatCell,
+    pub(crate) waiting: FloatCell,
+    pub(crate) kv_usage: FloatCell,
+    pub(crate) prefill_factor: FloatCell,
+    pub(crate) decode_factor: FloatCell,
+    pub(crate) gpu_utilization: FloatCell,
+    pub(crate) gpu_temperature: FloatCell,
+    pub(crate) gpu_throttled: FloatCell,
+    pub(crate) scrapes: PerLabel<Scrape, Counter>,
 }
 
 impl EndpointMetrics {
@@ -64,9 +105,21 @@ impl EndpointMetrics {
         self.series().state.store(state.index(), Relaxed);
     }
 
-    /// The age of the last load report, or none while there is none.
-    pub fn signal_age(&self, age: Option<Duration>) {
-        self.series().signal_age.set(age.map(|age| age.as_secs_f64()));
+    /// Takes over what the endpoint told and what was learned of it. Called
+    /// before each rendering, as [`EndpointMetrics::load`] is.
+    pub fn told(&self, told: &EndpointTold) {
+        let series = &self.series().told;
+        series.signal_age.set(told.signal_age.map(|age| age.as_secs_f64()));
+        series.running.set(told.running.map(f64::from));
+        series.waiting.set(told.waiting.map(f64::from));
+        series.kv_usage.set(told.kv_usage);
+        series.prefill_factor.set(told.prefill_factor);
+        series.decode_factor.set(told.decode_factor);
+        series.gpu_utilization.set(told.gpu_utilization);
+        series.gpu_temperature.set(told.gpu_temperature_celsius);
+        series.gpu_throttled.set(told.gpu_throttled.map(|on| f64::from(u8::from(on))));
+        series.scrapes.of(Scrape::Ok).mirror(told.scrapes_ok);
+        series.scrapes.of(Scrape::Failed).mirror(told.scrapes_failed);
     }
 
     /// Connections to the endpoint, idle ones included.

@@ -1,13 +1,13 @@
-//! A histogram of durations without a lock.
+//! A histogram without a lock: of durations, or of whole numbers.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Upper bounds in seconds, and how finely the sum is kept.
+/// Upper bounds in the metric's unit, and how finely the sum is kept.
 pub(crate) struct Scale {
     pub(crate) bounds: &'static [f64],
-    /// Nanoseconds to one unit of the sum. The sum of 10,000 streams that run
-    /// all day would wrap a `u64` of nanoseconds within a month; of
+    /// Billionths of the unit to one tick of the sum. The sum of 10,000 streams
+    /// that run all day would wrap a `u64` of nanoseconds within a month; of
     /// microseconds after 58 years.
     nanos_per_tick: u64,
 }
@@ -57,7 +57,22 @@ pub(crate) static DECISION: Scale = Scale {
     nanos_per_tick: 1,
 };
 
-/// Counts of durations by bucket, and their sum. Two atomic additions a record.
+/// One page of an endpoint, from a neighbour's to one that times out.
+pub(crate) static SCRAPE: Scale = Scale {
+    bounds: &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0],
+    nanos_per_tick: 1_000,
+};
+
+/// From a prediction that is right to one that is a long prompt off; the first
+/// bounds are within a block of the index.
+pub(crate) static PREFIX_ERROR: Scale = Scale {
+    bounds: &[0.0, 16.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0, 65536.0],
+    nanos_per_tick: NANOS,
+};
+
+const NANOS: u64 = 1_000_000_000;
+
+/// Counts of values by bucket, and their sum. Two atomic additions a record.
 pub(crate) struct Histogram {
     scale: &'static Scale,
     /// One for each bound and one for everything above; not cumulative.
@@ -80,10 +95,19 @@ impl Histogram {
     }
 
     pub(crate) fn observe(&self, d: Duration) {
-        let seconds = d.as_secs_f64();
-        let bucket = self.scale.bounds.partition_point(|bound| *bound < seconds);
         let tick = u128::from(self.scale.nanos_per_tick);
         let ticks = u64::try_from((d.as_nanos() + tick / 2) / tick).unwrap_or(u64::MAX);
+        self.record(d.as_secs_f64(), ticks);
+    }
+
+    /// Records a whole number, on a scale of them.
+    pub(crate) fn observe_count(&self, n: u64) {
+        debug_assert_eq!(self.scale.nanos_per_tick, NANOS);
+        self.record(n as f64, n);
+    }
+
+    fn record(&self, value: f64, ticks: u64) {
+        let bucket = self.scale.bounds.partition_point(|bound| *bound < value);
         self.buckets[bucket].fetch_add(1, Relaxed);
         self.sum_ticks.fetch_add(ticks, Relaxed);
     }
@@ -94,7 +118,7 @@ impl Histogram {
         let bounds = self.scale.bounds.iter().copied().chain([f64::INFINITY]);
         let buckets: Vec<_> = bounds.zip(self.buckets.iter().map(|b| b.load(Relaxed))).collect();
         let count = buckets.iter().map(|(_, n)| n).sum();
-        let sum = self.sum_ticks.load(Relaxed) as f64 * self.scale.nanos_per_tick as f64 / 1e9;
+        let sum = self.sum_ticks.load(Relaxed) as f64 * self.scale.nanos_per_tick as f64 / NANOS as f64;
         Snapshot { buckets, sum, count }
     }
 }

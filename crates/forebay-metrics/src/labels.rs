@@ -142,6 +142,113 @@ label! {
 }
 
 label! {
+    /// How a request for a page of an endpoint ended.
+    Scrape {
+        /// The page told something.
+        Ok = "ok",
+        /// It did not come, or told nothing.
+        Failed = "failed",
+    }
+}
+
+label! {
+    /// The pages of endpoints that are asked for.
+    Page {
+        /// The engine's Prometheus page.
+        Metrics = "metrics",
+        /// The engine's load in JSON.
+        Loads = "loads",
+        /// The list of models.
+        Models = "models",
+        /// The exporter of the node's GPUs.
+        Gpu = "gpu",
+        /// Asked for only to find out which engine answers.
+        Detect = "detect",
+    }
+}
+
+impl Page {
+    /// The page with this word; none when there is no such page.
+    pub fn from_word(word: &str) -> Option<Page> {
+        Self::ALL.iter().copied().find(|page| page.as_str() == word)
+    }
+}
+
+label! {
+    /// Why blocks left the prefix index before anything said that they were gone.
+    Eviction {
+        /// The endpoint holds no more than that.
+        Capacity = "capacity",
+        /// The index may use no more memory.
+        Memory = "memory",
+    }
+}
+
+label! {
+    /// What came of a KV-cache event.
+    KvEvent {
+        /// Handed on to the index.
+        Applied = "applied",
+        /// Of a type that is not known.
+        Skipped = "skipped",
+        /// Part of a message that could not be read; counted by message.
+        Unreadable = "unreadable",
+    }
+}
+
+label! {
+    /// What interrupted the KV-cache events of an engine.
+    KvFault {
+        /// The connection could not be made or broke.
+        Disconnected = "disconnected",
+        /// Batches were missed.
+        Gap = "gap",
+        /// Missed batches were asked for again and did not come.
+        ReplayFailed = "replay_failed",
+        /// What was known was forgotten, because batches stayed missing.
+        Reset = "reset",
+        /// The engine began anew.
+        Restart = "restart",
+    }
+}
+
+label! {
+    /// What became of an entry of the decision log.
+    LogEntry {
+        /// Written.
+        Written = "written",
+        /// Lost, because the writer could not keep up.
+        Lost = "lost",
+        /// Its write failed.
+        Failed = "failed",
+    }
+}
+
+label! {
+    /// A summary of how wrong predictions were, as factors.
+    ErrorStatistic {
+        /// Geometric mean of observed over predicted: above 1, predictions are too short.
+        Bias = "bias",
+        /// Mean error, at least 1: 1.2 is a fifth off, whichever way.
+        Mean = "mean",
+        /// Median error, at least 1.
+        P50 = "p50",
+        /// 90th percentile of the error, at least 1.
+        P90 = "p90",
+    }
+}
+
+label! {
+    /// Whether a shadow policy chose the same endpoint.
+    Agreed {
+        /// It did.
+        Yes = "true",
+        /// It chose another one.
+        No = "false",
+    }
+}
+
+label! {
     /// The states of an endpoint; the same words as everywhere else.
     EndpointStateLabel {
         /// No probe has succeeded yet.

@@ -16,27 +16,37 @@
 mod cells;
 mod endpoint;
 mod histogram;
+mod knowledge;
 mod labels;
 mod names;
+mod pool;
 mod process;
 mod render;
 mod route;
 mod table;
+mod writer;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use cells::Gauge;
-pub use endpoint::EndpointMetrics;
-pub use labels::{Dial, EndpointStateLabel, OutcomeLabel, Probe, Reject, Retry};
+pub use endpoint::{EndpointMetrics, EndpointTold};
+pub use knowledge::{DecisionLogReading, KvReading, PrefixIndexReading};
+pub use labels::{
+    Agreed, Dial, EndpointStateLabel, ErrorStatistic, Eviction, KvEvent, KvFault, LogEntry, OutcomeLabel,
+    Page, Probe, Reject, Retry, Scrape,
+};
 pub use names::{ALL, Definition, Kind};
+pub use pool::{PoolMetrics, PoolReading, TtftError};
 pub use process::ProcessStats;
 pub use route::RouteMetrics;
 
 use cells::Counter;
 use endpoint::EndpointSeries;
 use histogram::Histogram;
+use knowledge::Knowledge;
 use labels::PerLabel;
+use pool::PoolSeries;
 use process::ProcessSeries;
 use route::RouteSeries;
 use table::Table;
@@ -56,6 +66,9 @@ struct Inner {
     routes: Table<RouteSeries>,
     unrouted: RouteMetrics,
     endpoints: Table<EndpointSeries>,
+    pools: Table<PoolSeries>,
+    knowledge: Knowledge,
+    scrapes: PerLabel<Page, ScrapeTime>,
     rejected: PerLabel<Reject, Counter>,
     retries: PerLabel<Retry, Counter>,
     decisions: Histogram,
@@ -75,6 +88,9 @@ impl Metrics {
                 routes,
                 unrouted,
                 endpoints: Table::new(),
+                pools: Table::new(),
+                knowledge: Knowledge::default(),
+                scrapes: PerLabel::default(),
                 rejected: PerLabel::default(),
                 retries: PerLabel::default(),
                 decisions: Histogram::new(&histogram::DECISION),
@@ -105,6 +121,32 @@ impl Metrics {
     /// series live as long as a clone of it does, or until [`EndpointMetrics::remove`].
     pub fn endpoint(&self, pool: &str, endpoint: &str) -> EndpointMetrics {
         EndpointMetrics::new(self.inner.endpoints.get_or_insert(pool, endpoint, EndpointSeries::new))
+    }
+
+    /// The handle for one pool of the configuration; its series live as long as
+    /// a clone of it does.
+    pub fn pool(&self, pool: &str) -> PoolMetrics {
+        PoolMetrics::new(self.inner.pools.get_or_insert(pool, "", PoolSeries::new))
+    }
+
+    /// Records how long one page of an endpoint took, whatever came of it.
+    pub fn scraped(&self, page: Page, took: Duration) {
+        self.inner.scrapes.of(page).0.observe(took);
+    }
+
+    /// Stores what the prefix index holds.
+    pub fn set_prefix_index(&self, reading: PrefixIndexReading) {
+        self.inner.knowledge.set_index(reading);
+    }
+
+    /// Stores what engines said of their caches; none while no engine is asked to.
+    pub fn set_kv_events(&self, reading: Option<KvReading>) {
+        self.inner.knowledge.set_kv_events(reading);
+    }
+
+    /// Stores what the decision log has done; none while there is none.
+    pub fn set_decision_log(&self, reading: Option<DecisionLogReading>) {
+        self.inner.knowledge.set_log(reading);
     }
 
     /// Counts a request that the gateway itself refused.
@@ -150,6 +192,14 @@ impl Metrics {
     /// Every series in the Prometheus text format, version 0.0.4 (see [`CONTENT_TYPE`]).
     pub fn render(&self) -> String {
         render::render(self)
+    }
+}
+
+struct ScrapeTime(Histogram);
+
+impl Default for ScrapeTime {
+    fn default() -> ScrapeTime {
+        ScrapeTime(Histogram::new(&histogram::SCRAPE))
     }
 }
 

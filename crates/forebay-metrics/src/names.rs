@@ -64,6 +64,8 @@ metrics! {
         "Tokens as the engines stated them; cached ones are counted in prompt as well.";
     USAGE_UNKNOWN Counter "forebay_usage_unknown_total" ["pool", "model"]
         "Answers whose token counts could not be read.";
+    PREFIX_ERROR Histogram "forebay_prefix_prediction_error_tokens" ["pool", "model"]
+        "How far the predicted cached tokens were from those that the engine stated, whichever way.";
     DECISION Histogram "forebay_decision_seconds" []
         "Time one decision took, the wait for the lock included.";
     RETRIES Counter "forebay_retries_total" ["reason"]
@@ -80,6 +82,24 @@ metrics! {
         "Requests sent to the endpoint, second tries included.";
     ENDPOINT_SIGNAL_AGE Gauge "forebay_endpoint_signal_age_seconds" ["pool", "endpoint"]
         "Age of the endpoint's last load report; absent while there is none.";
+    ENDPOINT_RUNNING Gauge "forebay_endpoint_running" ["pool", "endpoint"]
+        "Requests in the engine's running batch, as it said last; absent while unknown.";
+    ENDPOINT_WAITING Gauge "forebay_endpoint_waiting" ["pool", "endpoint"]
+        "Requests in the engine's own queue, as it said last; absent while unknown.";
+    ENDPOINT_KV_USAGE Gauge "forebay_endpoint_kv_usage" ["pool", "endpoint"]
+        "Share of the engine's KV memory in use, 0 to 1, as it said last; absent while unknown.";
+    ENDPOINT_PREFILL_FACTOR Gauge "forebay_endpoint_prefill_factor" ["pool", "endpoint"]
+        "How much longer than its class the endpoint takes to compute a prompt, as learned; 1 is as its class.";
+    ENDPOINT_DECODE_FACTOR Gauge "forebay_endpoint_decode_factor" ["pool", "endpoint"]
+        "How much longer than its class the endpoint takes to generate a token, as learned; 1 is as its class.";
+    ENDPOINT_GPU_UTILIZATION Gauge "forebay_endpoint_gpu_utilization" ["pool", "endpoint"]
+        "Share of the time in which the endpoint's GPUs ran a kernel, 0 to 1; absent while unknown.";
+    ENDPOINT_GPU_TEMPERATURE Gauge "forebay_endpoint_gpu_temperature_celsius" ["pool", "endpoint"]
+        "Temperature of the endpoint's hottest GPU; absent while unknown.";
+    ENDPOINT_GPU_THROTTLED Gauge "forebay_endpoint_gpu_throttled" ["pool", "endpoint"]
+        "1 while power or heat keeps a GPU of the endpoint below its clock, else 0; absent while unknown.";
+    ENDPOINT_SCRAPES Counter "forebay_endpoint_scrapes_total" ["pool", "endpoint", "result"]
+        "Readings of the endpoint's load.";
     ENDPOINT_CONNECTIONS_OPEN Gauge "forebay_endpoint_connections_open" ["pool", "endpoint"]
         "Connections to the endpoint, idle ones included.";
     ENDPOINT_CONNECTIONS_IDLE Gauge "forebay_endpoint_connections_idle" ["pool", "endpoint"]
@@ -88,6 +108,30 @@ metrics! {
         "Attempts to open a connection to the endpoint.";
     ENDPOINT_PROBES Counter "forebay_endpoint_probes_total" ["pool", "endpoint", "result"]
         "Readiness probes of the endpoint.";
+    SCRAPE_DURATION Histogram "forebay_scrape_duration_seconds" ["page"]
+        "Time one page of an endpoint took, from the request to having read it.";
+    POLICY_FALLBACK Gauge "forebay_policy_fallback" ["pool"]
+        "1 while the pool's policy has given way because its predictions fail, else 0.";
+    TTFT_ERROR Gauge "forebay_ttft_prediction_error" ["pool", "statistic"]
+        "How far off the predicted times to the first token were in the last minute or two, as factors.";
+    BROKEN_PREDICTIONS Gauge "forebay_broken_predictions_ratio" ["pool"]
+        "Share of the predictions within the limit that were broken by far, 0 to 1.";
+    TPOT_CORRECTION Gauge "forebay_tpot_correction" ["pool"]
+        "The pool's correction of the predicted time per token; 1 is right.";
+    SHADOW_AGREEMENT Counter "forebay_shadow_agreement_total" ["pool", "agreed"]
+        "Requests that the shadow policy was asked about, by whether it chose the same endpoint.";
+    PREFIX_INDEX_BYTES Gauge "forebay_prefix_index_bytes" []
+        "Memory that the prefix index uses.";
+    PREFIX_INDEX_BLOCKS Gauge "forebay_prefix_index_blocks" []
+        "Distinct blocks in the prefix index.";
+    PREFIX_INDEX_EVICTIONS Counter "forebay_prefix_index_evictions_total" ["reason"]
+        "Blocks of single endpoints that were dropped from the prefix index to make room.";
+    KV_EVENTS Counter "forebay_kv_events_total" ["result"]
+        "KV-cache events of the engines, unreadable ones by message.";
+    KV_FAULTS Counter "forebay_kv_event_faults_total" ["kind"]
+        "What interrupted the KV-cache events of the engines.";
+    DECISION_LOG Counter "forebay_decision_log_entries_total" ["result"]
+        "Entries of the decision log; absent while there is none.";
     PROCESS_CPU Counter "process_cpu_seconds_total" []
         "User and system CPU time spent.";
     PROCESS_RESIDENT Gauge "process_resident_memory_bytes" []

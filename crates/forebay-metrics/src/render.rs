@@ -4,18 +4,19 @@ use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, NoLabelSet, prometheus_text,
-};
-use prometheus_client::metrics::MetricType;
+use prometheus_client::encoding::{DescriptorEncoder, prometheus_text};
 use prometheus_client::registry::Registry;
 
 use crate::cells::FloatCell;
-use crate::endpoint::EndpointSeries;
+use crate::endpoint::{EndpointSeries, ToldSeries};
 use crate::histogram::Histogram;
-use crate::names::{self, Definition, Kind};
+use crate::knowledge::Knowledge;
+use crate::labels::{Label, PerLabel};
+use crate::names::{self, Definition};
+use crate::pool::PoolSeries;
 use crate::route::RouteSeries;
 use crate::table::Entry;
+use crate::writer::{Writer, known};
 use crate::{Inner, Metrics};
 
 /// Writes everything that `metrics` holds.
@@ -42,7 +43,7 @@ impl Debug for Sheet {
 impl Collector for Sheet {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let metrics: &Inner = &self.0.inner;
-        let mut w = Writer { encoder };
+        let mut w = Writer::new(encoder);
         w.gauges(names::BUILD_INFO, [([metrics.version.as_str()], 1_i64)])?;
         w.gauges(names::DRAINING, [([], metrics.draining.get())])?;
         write_routes(&mut w, &metrics.routes.live())?;
@@ -53,6 +54,10 @@ impl Collector for Sheet {
         let endpoints: Vec<_> =
             metrics.endpoints.live().into_iter().filter(|e| !e.series.is_removed()).collect();
         write_endpoints(&mut w, &endpoints)?;
+        let scrapes = metrics.scrapes.iter().map(|(page, time)| ([page], &time.0));
+        w.histograms(names::SCRAPE_DURATION, scrapes)?;
+        write_pools(&mut w, &metrics.pools.live())?;
+        write_knowledge(&mut w, &metrics.knowledge)?;
         let process = &metrics.process;
         w.counters(names::PROCESS_CPU, known(&process.cpu_seconds))?;
         w.gauges(names::PROCESS_RESIDENT, known(&process.resident_bytes))?;
@@ -82,6 +87,7 @@ fn write_routes(w: &mut Writer, routes: &[Arc<Entry<RouteSeries>>]) -> fmt::Resu
     histograms(names::TTFT, |s| &s.ttft)?;
     histograms(names::TPOT, |s| &s.tpot)?;
     histograms(names::QUEUE_WAIT, |s| &s.queue_wait)?;
+    histograms(names::PREFIX_ERROR, |s| &s.prefix_error)?;
     w.counters(
         names::TOKENS,
         routes.iter().flat_map(|e| {
@@ -115,12 +121,7 @@ fn write_endpoints(w: &mut Writer, endpoints: &[Arc<Entry<EndpointSeries>>]) -> 
         names::ENDPOINT_REQUESTS,
         endpoints.iter().map(|e| ([e.pool.as_str(), &e.name], e.series.forwarded.get())),
     )?;
-    w.gauges(
-        names::ENDPOINT_SIGNAL_AGE,
-        endpoints
-            .iter()
-            .filter_map(|e| e.series.signal_age.get().map(|age| ([e.pool.as_str(), e.name.as_str()], age))),
-    )?;
+    write_told(w, endpoints)?;
     w.gauges(names::ENDPOINT_CONNECTIONS_OPEN, each(|s| s.connections_open.get()))?;
     w.gauges(names::ENDPOINT_CONNECTIONS_IDLE, each(|s| s.connections_idle.get()))?;
     w.counters(
@@ -137,75 +138,67 @@ fn write_endpoints(w: &mut Writer, endpoints: &[Arc<Entry<EndpointSeries>>]) -> 
     )
 }
 
-/// The one unlabelled series of a figure, or none while it is unknown.
-fn known(cell: &FloatCell) -> Option<([&'static str; 0], f64)> {
-    cell.get().map(|value| ([], value))
+/// What endpoints told; an unknown figure has no series.
+fn write_told(w: &mut Writer, endpoints: &[Arc<Entry<EndpointSeries>>]) -> fmt::Result {
+    let figures: [(Definition, fn(&ToldSeries) -> &FloatCell); 9] = [
+        (names::ENDPOINT_SIGNAL_AGE, |t| &t.signal_age),
+        (names::ENDPOINT_RUNNING, |t| &t.running),
+        (names::ENDPOINT_WAITING, |t| &t.waiting),
+        (names::ENDPOINT_KV_USAGE, |t| &t.kv_usage),
+        (names::ENDPOINT_PREFILL_FACTOR, |t| &t.prefill_factor),
+        (names::ENDPOINT_DECODE_FACTOR, |t| &t.decode_factor),
+        (names::ENDPOINT_GPU_UTILIZATION, |t| &t.gpu_utilization),
+        (names::ENDPOINT_GPU_TEMPERATURE, |t| &t.gpu_temperature),
+        (names::ENDPOINT_GPU_THROTTLED, |t| &t.gpu_throttled),
+    ];
+    for (definition, of) in figures {
+        let rows = endpoints.iter().filter_map(|e| {
+            let value = of(&e.series.told).get()?;
+            Some(([e.pool.as_str(), e.name.as_str()], value))
+        });
+        w.gauges(definition, rows)?;
+    }
+    w.counters(
+        names::ENDPOINT_SCRAPES,
+        endpoints.iter().flat_map(|e| {
+            e.series.told.scrapes.iter().map(|(result, n)| ([e.pool.as_str(), &e.name, result], n.get()))
+        }),
+    )
 }
 
-/// Writes one family at a time; a family without a series is left out whole.
-struct Writer<'a> {
-    encoder: DescriptorEncoder<'a>,
+fn write_pools(w: &mut Writer, pools: &[Arc<Entry<PoolSeries>>]) -> fmt::Result {
+    let one = |of: fn(&PoolSeries) -> &FloatCell| {
+        pools.iter().filter_map(move |p| Some(([p.pool.as_str()], of(&p.series).get()?)))
+    };
+    w.gauges(names::POLICY_FALLBACK, one(|s| &s.fallback))?;
+    w.gauges(
+        names::TTFT_ERROR,
+        pools.iter().flat_map(|p| {
+            let cells = p.series.ttft_error.iter();
+            cells.filter_map(|(statistic, cell)| Some(([p.pool.as_str(), statistic], cell.get()?)))
+        }),
+    )?;
+    w.gauges(names::BROKEN_PREDICTIONS, one(|s| &s.broken))?;
+    w.gauges(names::TPOT_CORRECTION, one(|s| &s.tpot_correction))?;
+    w.counters(
+        names::SHADOW_AGREEMENT,
+        pools.iter().flat_map(|p| {
+            let cells = p.series.shadow.iter();
+            cells.filter_map(|(agreed, cell)| Some(([p.pool.as_str(), agreed], cell.get()?)))
+        }),
+    )
 }
 
-impl Writer<'_> {
-    fn counters<'l, const N: usize, V: EncodeCounterValue>(
-        &mut self,
-        definition: Definition,
-        rows: impl IntoIterator<Item = ([&'l str; N], V)>,
-    ) -> fmt::Result {
-        self.family(definition, rows, |metric, value| {
-            metric.encode_counter::<NoLabelSet, V, f64>(&value, None)
-        })
-    }
+fn write_knowledge(w: &mut Writer, known_of: &Knowledge) -> fmt::Result {
+    w.gauges(names::PREFIX_INDEX_BYTES, known(&known_of.index_bytes))?;
+    w.gauges(names::PREFIX_INDEX_BLOCKS, known(&known_of.index_blocks))?;
+    w.counters(names::PREFIX_INDEX_EVICTIONS, each(&known_of.evictions))?;
+    w.counters(names::KV_EVENTS, each(&known_of.kv_events))?;
+    w.counters(names::KV_FAULTS, each(&known_of.kv_faults))?;
+    w.counters(names::DECISION_LOG, each(&known_of.log))
+}
 
-    fn gauges<'l, const N: usize, V: EncodeGaugeValue>(
-        &mut self,
-        definition: Definition,
-        rows: impl IntoIterator<Item = ([&'l str; N], V)>,
-    ) -> fmt::Result {
-        self.family(definition, rows, |metric, value| metric.encode_gauge(&value))
-    }
-
-    /// A histogram without an observation is left out: twenty lines of zeros
-    /// for each idle model would be most of the page.
-    fn histograms<'l, const N: usize>(
-        &mut self,
-        definition: Definition,
-        rows: impl IntoIterator<Item = ([&'l str; N], &'l Histogram)>,
-    ) -> fmt::Result {
-        let seen = rows
-            .into_iter()
-            .map(|(labels, histogram)| (labels, histogram.snapshot()))
-            .filter(|(_, snapshot)| snapshot.count > 0);
-        self.family(definition, seen, |metric, s| {
-            metric.encode_histogram::<NoLabelSet>(s.sum, s.count, &s.buckets, None)
-        })
-    }
-
-    fn family<'l, const N: usize, V>(
-        &mut self,
-        definition: Definition,
-        rows: impl IntoIterator<Item = ([&'l str; N], V)>,
-        write: impl Fn(&mut prometheus_client::encoding::MetricEncoder, V) -> fmt::Result,
-    ) -> fmt::Result {
-        let mut rows = rows.into_iter().peekable();
-        if rows.peek().is_none() {
-            return Ok(());
-        }
-        debug_assert_eq!(definition.labels.len(), N, "{}", definition.name);
-        let (kind, stem) = match definition.kind {
-            // The encoder puts the suffix back.
-            Kind::Counter => {
-                (MetricType::Counter, definition.name.strip_suffix("_total").unwrap_or(definition.name))
-            }
-            Kind::Gauge => (MetricType::Gauge, definition.name),
-            Kind::Histogram => (MetricType::Histogram, definition.name),
-        };
-        let mut family = self.encoder.encode_descriptor(stem, definition.help, None, kind)?;
-        for (values, value) in rows {
-            let labels: Vec<(&str, &str)> = definition.labels.iter().copied().zip(values).collect();
-            write(&mut family.encode_family(&labels)?, value)?;
-        }
-        Ok(())
-    }
+/// The known figures by their one label.
+fn each<L: Label>(cells: &PerLabel<L, FloatCell>) -> impl Iterator<Item = ([&'static str; 1], f64)> {
+    cells.iter().filter_map(|(word, cell)| Some(([word], cell.get()?)))
 }

@@ -37,6 +37,7 @@ pub(crate) struct RouteSeries {
     pub(crate) cached_tokens: Counter,
     pub(crate) completion_tokens: Counter,
     pub(crate) usage_unknown: Counter,
+    pub(crate) prefix_error: Histogram,
 }
 
 impl RouteMetrics {
@@ -88,6 +89,12 @@ impl RouteMetrics {
         self.series().usage_unknown.add(1);
     }
 
+    /// Compares the tokens that the picked endpoint was taken to hold with those
+    /// that its engine says it had. Only for answers that state them.
+    pub fn prefix_prediction(&self, predicted: u64, cached: u64) {
+        self.series().prefix_error.observe_count(predicted.abs_diff(cached));
+    }
+
     /// Requests that have ended, all codes and outcomes together.
     pub fn requests_total(&self) -> u64 {
         self.series().requests().iter().map(|(_, _, n)| n).sum()
@@ -107,6 +114,7 @@ impl RouteSeries {
             cached_tokens: Counter::default(),
             completion_tokens: Counter::default(),
             usage_unknown: Counter::default(),
+            prefix_error: Histogram::new(&histogram::PREFIX_ERROR),
         }
     }
 

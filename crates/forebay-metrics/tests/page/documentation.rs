@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use crate::full::full;
 use crate::promtool;
-use forebay_metrics::{ALL, Dial, EndpointStateLabel, OutcomeLabel, Probe, Reject, Retry};
+use forebay_metrics::{
+    ALL, Agreed, Dial, EndpointStateLabel, ErrorStatistic, Eviction, KvEvent, KvFault, LogEntry,
+    OutcomeLabel, Page, Probe, Reject, Retry, Scrape,
+};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
 
@@ -78,6 +81,17 @@ fn the_label_values_are_those_of_the_enums() {
     same!("`state`", EndpointStateLabel);
     same!("`result` of `forebay_endpoint_dials_total`", Dial);
     same!("`result` of `forebay_endpoint_probes_total`", Probe);
+    same!("`result` of `forebay_endpoint_scrapes_total`", Scrape);
+    same!("`page`", Page);
+    same!("`statistic`", ErrorStatistic);
+    same!("`agreed`", Agreed);
+    same!("`reason` of `forebay_prefix_index_evictions_total`", Eviction);
+    same!("`result` of `forebay_kv_events_total`", KvEvent);
+    same!("`kind` of `forebay_kv_event_faults_total`", KvFault);
+    same!("`result` of `forebay_decision_log_entries_total`", LogEntry);
+    for page in Page::ALL {
+        assert_eq!(Page::from_word(page.as_str()), Some(*page));
+    }
     for word in EndpointStateLabel::ALL {
         assert_eq!(EndpointStateLabel::from_word(word.as_str()), Some(*word));
     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use crate::full::full;
 use crate::promtool;
-use forebay_metrics::{ALL, Dial, EndpointStateLabel, Kind, Metrics, OutcomeLabel};
+use forebay_metrics::{
+    ALL, Dial, EndpointStateLabel, EndpointTold, Kind, Metrics, OutcomeLabel, PoolReading,
+};
 
 /// The value of the one series whose name and labels are exactly `series`.
 fn value(text: &str, series: &str) -> Option<f64> {
@@ -78,11 +80,96 @@ fn values_are_what_was_recorded() {
         (r#"forebay_endpoint_state{pool="chat",endpoint="http://127.0.0.1:8001",state="ready"}"#, 1.0),
         (r#"forebay_endpoint_state{pool="chat",endpoint="http://127.0.0.1:8001",state="starting"}"#, 0.0),
         (r#"forebay_endpoint_signal_age_seconds{pool="chat",endpoint="http://127.0.0.1:8001"}"#, 0.25),
+        (r#"forebay_endpoint_running{pool="chat",endpoint="http://127.0.0.1:8001"}"#, 7.0),
+        (r#"forebay_endpoint_waiting{pool="chat",endpoint="http://127.0.0.1:8001"}"#, 2.0),
+        (r#"forebay_endpoint_kv_usage{pool="chat",endpoint="http://127.0.0.1:8001"}"#, 0.75),
+        (r#"forebay_endpoint_prefill_factor{pool="chat",endpoint="http://127.0.0.1:8001"}"#, 1.25),
+        (r#"forebay_endpoint_decode_factor{pool="chat",endpoint="http://127.0.0.1:8001"}"#, 1.5),
+        (r#"forebay_endpoint_gpu_utilization{pool="chat",endpoint="http://127.0.0.1:8001"}"#, 0.5),
+        (r#"forebay_endpoint_gpu_temperature_celsius{pool="chat",endpoint="http://127.0.0.1:8001"}"#, 71.0),
+        (r#"forebay_endpoint_gpu_throttled{pool="chat",endpoint="http://127.0.0.1:8001"}"#, 1.0),
+        (
+            r#"forebay_endpoint_scrapes_total{pool="chat",endpoint="http://127.0.0.1:8001",result="failed"}"#,
+            3.0,
+        ),
+        (r#"forebay_scrape_duration_seconds_bucket{page="metrics",le="0.0025"}"#, 0.0),
+        (r#"forebay_scrape_duration_seconds_bucket{page="metrics",le="0.005"}"#, 1.0),
+        (r#"forebay_prefix_prediction_error_tokens_bucket{pool="chat",model="tide-7b",le="0"}"#, 1.0),
+        (r#"forebay_prefix_prediction_error_tokens_bucket{pool="chat",model="tide-7b",le="128"}"#, 2.0),
+        (r#"forebay_prefix_prediction_error_tokens_sum{pool="chat",model="tide-7b"}"#, 100.0),
+        (r#"forebay_policy_fallback{pool="chat"}"#, 1.0),
+        (r#"forebay_ttft_prediction_error{pool="chat",statistic="bias"}"#, 0.9),
+        (r#"forebay_ttft_prediction_error{pool="chat",statistic="p90"}"#, 2.0),
+        (r#"forebay_broken_predictions_ratio{pool="chat"}"#, 0.02),
+        (r#"forebay_tpot_correction{pool="chat"}"#, 1.1),
+        (r#"forebay_shadow_agreement_total{pool="chat",agreed="true"}"#, 6.0),
+        (r#"forebay_shadow_agreement_total{pool="chat",agreed="false"}"#, 4.0),
+        (r#"forebay_prefix_index_bytes"#, 4096.0),
+        (r#"forebay_prefix_index_blocks"#, 12.0),
+        (r#"forebay_prefix_index_evictions_total{reason="memory"}"#, 4.0),
+        (r#"forebay_kv_events_total{result="applied"}"#, 100.0),
+        (r#"forebay_kv_event_faults_total{kind="gap"}"#, 1.0),
+        (r#"forebay_decision_log_entries_total{result="lost"}"#, 2.0),
         (r#"process_cpu_seconds_total"#, 1.5),
     ] {
         assert_eq!(value(&text, series), Some(expected), "{series}\n{text}");
     }
     assert_eq!(full.route.requests_total(), 3);
+}
+
+#[test]
+fn an_unknown_figure_has_no_series() {
+    let full = full();
+    full.endpoint.told(&EndpointTold {
+        // Nonsense is as good as nothing.
+        kv_usage: Some(f64::NAN),
+        prefill_factor: Some(f64::INFINITY),
+        waiting: Some(0),
+        ..EndpointTold::default()
+    });
+    full.pool.set(&PoolReading::default());
+    full.metrics.set_kv_events(None);
+    full.metrics.set_decision_log(None);
+    let text = full.metrics.render();
+    for absent in [
+        "forebay_endpoint_signal_age_seconds",
+        "forebay_endpoint_running",
+        "forebay_endpoint_kv_usage",
+        "forebay_endpoint_prefill_factor",
+        "forebay_endpoint_decode_factor",
+        "forebay_endpoint_gpu_",
+        "forebay_ttft_prediction_error",
+        "forebay_broken_predictions_ratio",
+        "forebay_tpot_correction",
+        "forebay_shadow_agreement_total",
+        "forebay_kv_event",
+        "forebay_decision_log_entries_total",
+        "NaN",
+    ] {
+        assert!(!text.contains(absent), "{absent}\n{text}");
+    }
+    let known = r#"forebay_endpoint_waiting{pool="chat",endpoint="http://127.0.0.1:8001"}"#;
+    assert_eq!(value(&text, known), Some(0.0), "zero is known");
+    assert_eq!(value(&text, r#"forebay_policy_fallback{pool="chat"}"#), Some(0.0));
+    promtool(&["check", "metrics"], &text);
+    drop(full.pool);
+    assert!(!full.metrics.render().contains("forebay_policy_fallback"));
+}
+
+#[test]
+fn predictions_of_held_tokens_are_compared_whichever_way_they_are_off() {
+    let metrics = Metrics::new("0.1.0");
+    let route = metrics.route("chat", "tide-7b");
+    assert!(!metrics.render().contains("forebay_prefix_prediction_error_tokens"));
+    for (predicted, cached) in [(0, 512), (512, 0), (64, 64), (u64::MAX, 0)] {
+        route.prefix_prediction(predicted, cached);
+    }
+    let text = metrics.render();
+    let of = |rest: &str| value(&text, &format!("forebay_prefix_prediction_error_tokens_{rest}"));
+    assert_eq!(of(r#"bucket{pool="chat",model="tide-7b",le="0"}"#), Some(1.0));
+    assert_eq!(of(r#"bucket{pool="chat",model="tide-7b",le="256"}"#), Some(1.0));
+    assert_eq!(of(r#"bucket{pool="chat",model="tide-7b",le="512"}"#), Some(3.0));
+    assert_eq!(of(r#"count{pool="chat",model="tide-7b"}"#), Some(4.0));
 }
 
 #[test]

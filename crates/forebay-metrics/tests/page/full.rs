@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use forebay_metrics::{
-    ClientConnections, Dial, EndpointMetrics, EndpointStateLabel, Metrics, OutcomeLabel, Probe, ProcessStats,
-    Reject, Retry, RouteMetrics,
+    ClientConnections, DecisionLogReading, Dial, EndpointMetrics, EndpointStateLabel, EndpointTold,
+    KvReading, Metrics, OutcomeLabel, Page, PoolMetrics, PoolReading, PrefixIndexReading, Probe,
+    ProcessStats, Reject, Retry, RouteMetrics, TtftError,
 };
 
 /// Metrics in which every definition has at least one series.
@@ -12,6 +13,7 @@ pub(crate) struct Full {
     pub(crate) metrics: Metrics,
     pub(crate) route: RouteMetrics,
     pub(crate) endpoint: EndpointMetrics,
+    pub(crate) pool: PoolMetrics,
 }
 
 /// Records something under every name.
@@ -25,14 +27,45 @@ pub(crate) fn full() -> Full {
     route.queue_wait(Duration::from_micros(40));
     route.tokens(900, 512, 180);
     route.usage_unknown();
+    route.prefix_prediction(1_000, 900);
+    route.prefix_prediction(900, 900);
     let endpoint = metrics.endpoint("chat", "http://127.0.0.1:8001");
     endpoint.load(1, 1);
     endpoint.state(EndpointStateLabel::Ready);
-    endpoint.signal_age(Some(Duration::from_millis(250)));
+    endpoint.told(&EndpointTold {
+        signal_age: Some(Duration::from_millis(250)),
+        running: Some(7),
+        waiting: Some(2),
+        kv_usage: Some(0.75),
+        prefill_factor: Some(1.25),
+        decode_factor: Some(1.5),
+        gpu_utilization: Some(0.5),
+        gpu_temperature_celsius: Some(71.0),
+        gpu_throttled: Some(true),
+        scrapes_ok: 11,
+        scrapes_failed: 3,
+    });
     endpoint.connections_open().inc();
     endpoint.connections_idle().set(0);
     endpoint.dial(Dial::Ok);
     endpoint.probe(Probe::Failed);
+    let pool = metrics.pool("chat");
+    pool.set(&PoolReading {
+        fallback: true,
+        ttft_error: Some(TtftError { bias: 0.9, mean: 1.3, p50: 1.2, p90: 2.0 }),
+        broken_predictions: Some(0.02),
+        tpot_correction: Some(1.1),
+        shadow: Some((10, 6)),
+    });
+    metrics.scraped(Page::Metrics, Duration::from_millis(3));
+    metrics.set_prefix_index(PrefixIndexReading {
+        bytes: 4096,
+        blocks: 12,
+        evicted_by_capacity: 5,
+        evicted_by_memory: 4,
+    });
+    metrics.set_kv_events(Some(KvReading { applied: 100, gaps: 1, ..KvReading::default() }));
+    metrics.set_decision_log(Some(DecisionLogReading { written: 50, lost: 2, failed: 0 }));
     metrics.rejected(Reject::NotReady);
     metrics.retried(Retry::Connect);
     metrics.decision(Duration::from_nanos(900));
@@ -47,5 +80,5 @@ pub(crate) fn full() -> Full {
         max_fds: Some(1024.0),
         start_time_seconds: Some(1.7e9),
     });
-    Full { metrics, route, endpoint }
+    Full { metrics, route, endpoint, pool }
 }

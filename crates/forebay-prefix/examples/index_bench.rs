@@ -1,5 +1,5 @@
 //! Prints what the prefix index costs:
-//! `cargo run --release -p forebay-prefix --example index_bench`.
+//! `cargo run --release -p forebay-prefix --example index_bench [FLEET [BLOCKS]]`.
 //!
 //! Nanoseconds of one operation, median and 99th percentile, at several fleet
 //! sizes and chain lengths. Look-ups are of prompts whose first half every
@@ -88,9 +88,11 @@ fn bench(endpoints: u64, blocks: u64) {
 }
 
 fn main() {
+    let given: Vec<u64> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
+    let chosen = |at: usize, all: &[u64]| given.get(at).map_or(all.to_vec(), |&one| vec![one]);
     println!("fleet blocks: ns, median and p99");
-    for endpoints in [8, 100, 1_000, 10_000] {
-        for blocks in [16, 64, 1_600] {
+    for endpoints in chosen(0, &[8, 100, 1_000, 10_000]) {
+        for blocks in chosen(1, &[16, 64, 1_600]) {
             bench(endpoints, blocks);
         }
     }

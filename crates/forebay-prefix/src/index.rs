@@ -169,7 +169,9 @@ impl PrefixIndex {
     /// What the entries of `endpoint` are worth, 0 to 1: less than 1 only while
     /// some of them were restored from a snapshot and not yet confirmed.
     pub fn confidence(&self, endpoint: EndpointId) -> f64 {
-        self.change(|writer, store| writer.lane_of(store, endpoint).map_or(1.0, |lane| writer.worth(lane)))
+        let writer = self.writer.lock();
+        let known = writer.endpoints.get(&endpoint.slot).filter(|e| e.generation == endpoint.generation);
+        known.and_then(|known| known.lane).map_or(1.0, |lane| writer.worth(lane))
     }
 
     /// Bytes that the index holds now, at most [`IndexConfig::max_bytes`] but

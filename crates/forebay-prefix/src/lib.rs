@@ -15,8 +15,8 @@
 //!
 //! # How it is kept
 //! Consecutive blocks that are held alike are one *run* of up to 64 blocks, with
-//! one set of holders ([`store`]). Readers walk along the runs of a chain
-//! without a lock ([`lookup`]); one writer at a time changes them ([`write`]).
+//! one set of holders (`store`). Readers walk along the runs of a chain without a
+//! lock (`lookup`); one writer at a time changes them (`write`).
 
 mod chain;
 mod config;

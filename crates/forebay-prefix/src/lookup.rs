@@ -9,7 +9,7 @@ mod many;
 mod view;
 
 use crate::Match;
-use crate::store::Store;
+use crate::store::{AHEAD, Store, run};
 use few::Fews;
 use many::Many;
 use view::{Found, View, find};
@@ -25,6 +25,33 @@ pub(crate) struct Scratch {
     view: View,
     few: Fews,
     many: Many,
+}
+
+/// Brings the next runs of a long chain near while there is something to do.
+#[derive(Default)]
+struct Ahead {
+    from: usize,
+    to: usize,
+    /// Times that the runs did not begin where they were looked for.
+    missed: usize,
+}
+
+impl Ahead {
+    /// After so many the runs of this chain are taken to be of all lengths.
+    const MISSES: usize = 4;
+
+    #[inline]
+    fn look(&mut self, store: &Store, chain: &[u64], done: usize) {
+        if chain.len() - done < 2 * run::MAX {
+            return;
+        }
+        let is_off = done < self.to && !(done - self.from).is_multiple_of(run::MAX);
+        self.missed += usize::from(is_off);
+        if (is_off && self.missed <= Self::MISSES) || done >= self.to {
+            store.warm_runs(&chain[done..]);
+            (self.from, self.to) = (done, done + AHEAD * run::MAX);
+        }
+    }
 }
 
 /// Takes note of what a lane holds.
@@ -70,7 +97,9 @@ impl Scratch {
         let (mut done, mut is_many) = (0, false);
         self.few.clear();
         self.view.fit(store.lanes.words());
+        let mut ahead = Ahead::default();
         while done < chain.len() {
+            ahead.look(store, chain, done);
             let id = match find(store, chain[done]) {
                 Found::Run(id) => id,
                 Found::Nothing => break,

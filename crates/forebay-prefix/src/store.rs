@@ -20,6 +20,9 @@ pub(crate) use table::Table;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+/// Runs that [`Store::warm_runs`] looks ahead.
+pub(crate) const AHEAD: usize = 16;
+
 /// What readers and the writer share.
 pub(crate) struct Store {
     pub(crate) arena: Arena,
@@ -54,6 +57,29 @@ impl Store {
         let version = self.version.load(Relaxed) + 2;
         self.version.store(version, Relaxed);
         version
+    }
+
+    /// Brings near what the table knows of `hashes`: cache misses that would come
+    /// one after the other come at once.
+    pub(crate) fn warm_blocks(&self, hashes: &[u64]) {
+        std::hint::black_box(hashes.iter().fold(0, |sum, &hash| sum ^ self.blocks.warm(hash)));
+    }
+
+    /// Brings near the runs that begin every [`run::MAX`] blocks from the start
+    /// of `chain` on, as far as [`AHEAD`] of them. Where the runs are shorter
+    /// this is in vain, and cheap.
+    pub(crate) fn warm_runs(&self, chain: &[u64]) {
+        let starts = || chain.iter().copied().step_by(run::MAX).take(AHEAD);
+        let mut sum = starts().fold(0, |sum, hash| sum ^ self.blocks.warm(hash));
+        let mut ids = [0; AHEAD];
+        for (id, hash) in ids.iter_mut().zip(starts()) {
+            *id = self.blocks.guess(hash);
+            sum ^= self.unit(*id).get(0);
+        }
+        for id in ids.into_iter().take_while(|&id| id != 0) {
+            sum ^= run::warm(self, self.unit(id));
+        }
+        std::hint::black_box(sum);
     }
 
     /// The run that block `hash` is part of, and its place in it.

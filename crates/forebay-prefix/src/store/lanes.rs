@@ -39,8 +39,8 @@ impl Owner {
 
 /// The owners of all lanes.
 pub(crate) struct Lanes {
-    /// 0 is nobody: slot + 1 would not fit, so a live word has its lowest bit of
-    /// confidence's place set by a confidence of at least 1.
+    /// Slot (16 bits), confidence (16 bits, at least 1), generation (32 bits);
+    /// 0 is nobody.
     owners: Box<[AtomicU64]>,
     high: AtomicU32,
     reused: AtomicU32,

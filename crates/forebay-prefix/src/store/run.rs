@@ -94,6 +94,12 @@ pub(crate) fn hash(store: &Store, run: &Unit, at: usize) -> u64 {
     store.unit(run.half(4 + at / 8 % 8)).get(at % 8)
 }
 
+/// Reads where the first and the last blocks of a full run are.
+#[inline]
+pub(crate) fn warm(store: &Store, run: &Unit) -> u64 {
+    store.unit(run.half(4)).get(0) ^ store.unit(run.half(11)).get(0)
+}
+
 /// Whether block `at` of run `id` is `hash`.
 #[inline]
 pub(crate) fn holds(store: &Store, id: u32, at: u32, hash: u64) -> bool {
@@ -105,6 +111,18 @@ pub(crate) fn holds(store: &Store, id: u32, at: u32, hash: u64) -> bool {
 pub(crate) fn common(store: &Store, run: &Unit, at: usize, chain: &[u64]) -> usize {
     let most = len(run).saturating_sub(at).min(chain.len());
     (0..most).find(|&i| hash(store, run, at + i) != chain[i]).unwrap_or(most)
+}
+
+/// Writer only: how many of `hashes` follow each other in the run from `at` on,
+/// upwards or, as engines evict, downwards, at least 1; and the lowest of them.
+pub(crate) fn stretch(store: &Store, run: &Unit, at: usize, hashes: &[u64]) -> (u64, usize) {
+    let up = common(store, run, at, hashes).max(1);
+    if up > 1 {
+        return (hashes[0], up);
+    }
+    let most = hashes.len().min(at + 1);
+    let down = (1..most).find(|&i| hash(store, run, at - i) != hashes[i]).unwrap_or(most.max(1));
+    (hashes[down - 1], down)
 }
 
 /// Writer only: changes a run so that no reader takes a mixture for a state.

@@ -100,6 +100,26 @@ impl Table {
         None
     }
 
+    /// Reads the bucket of `hash` and gives a word of it, so that it is near when
+    /// it is asked for. Calls for several hashes wait for memory together.
+    #[inline]
+    pub(crate) fn warm(&self, hash: u64) -> u64 {
+        let count = self.count.load(Acquire);
+        if count == 0 { 0 } else { self.buckets.unit(bucket(mixed(hash), count)).get(0) }
+    }
+
+    /// The unit that `hash` leads to, most likely; 0 for none.
+    #[inline]
+    pub(crate) fn guess(&self, hash: u64) -> u32 {
+        let (print, count) = (mixed(hash), self.count.load(Acquire));
+        if count == 0 {
+            return 0;
+        }
+        let unit = self.buckets.unit(bucket(print, count));
+        let entry = (0..ENTRIES).map(|word| unit.get(word)).find(|entry| (entry >> 32) as u32 == print);
+        entry.unwrap_or(0) as u32 & MAX_ID
+    }
+
     /// Writer only. False when there is no room for it.
     pub(crate) fn insert(&self, arena: &Arena, memory: &mut Memory, hash: u64, id: u32, at: usize) -> bool {
         debug_assert!(id != 0 && id <= MAX_ID && at < 1 << AT_BITS);

@@ -127,15 +127,39 @@ impl Writer {
 
     pub(crate) fn remove_confirmed(&mut self, store: &Store, id: EndpointId, tier: Tier, hashes: &[u64]) {
         let Some(lane) = self.lane_of(store, id) else { return };
-        for &hash in hashes {
+        let mut rest = hashes;
+        while let Some(&first) = rest.first() {
             self.make_room(store, STEP);
+            let (lowest, blocks) = match store.find(first) {
+                Some((run_id, at)) => run::stretch(store, store.unit(run_id), at, rest),
+                None => (first, 1),
+            };
             if tier == Tier::Gpu {
-                self.uncommit_from(store, lane, hash);
+                self.uncommit_from(store, lane, lowest);
             }
-            let Some((run_id, at)) = store.find(hash) else { continue };
-            let Some(id) = self.find_hold(store, run_id, lane) else { continue };
-            self.change(store, id, |unit| unit.set(word(tier), unit.get(word(tier)) & !(1 << at)));
-            self.drop_if_empty(store, id);
+            // That may have split the run.
+            self.unmark(store, lane, tier, &rest[..blocks]);
+            rest = &rest[blocks..];
+        }
+    }
+
+    /// Clears the bits of `hashes`, which follow each other in one run, or did.
+    fn unmark(&mut self, store: &Store, lane: u16, tier: Tier, hashes: &[u64]) {
+        let mut rest = hashes;
+        while let Some(&first) = rest.first() {
+            let mut blocks = 1;
+            if let Some((run_id, at)) = store.find(first)
+                && let Some(id) = self.find_hold(store, run_id, lane)
+            {
+                let record = store.unit(run_id);
+                let (lowest, len) = run::stretch(store, record, at, rest);
+                let from = if lowest == first { at } else { at + 1 - len };
+                blocks = len;
+                let mask = hold::ones(len) << from;
+                self.change(store, id, |unit| unit.set(word(tier), unit.get(word(tier)) & !mask));
+                self.drop_if_empty(store, id);
+            }
+            rest = &rest[blocks..];
         }
     }
 }

@@ -95,6 +95,7 @@ impl Writer {
     /// to one that is, and no more than a run has room for.
     pub(super) fn unknown<'a>(&self, store: &Store, chain: &'a [u64]) -> &'a [u64] {
         let most = chain.len().min(run::MAX);
+        store.warm_blocks(&chain[..most]);
         let len = (1..most).find(|&i| store.find(chain[i]).is_some()).unwrap_or(most);
         &chain[..len]
     }
@@ -102,6 +103,7 @@ impl Writer {
     /// The holds of a lane along a chain, as long as they are whole runs.
     pub(super) fn path(&self, store: &Store, lane: u16, chain: &[u64]) -> Path {
         let (mut path, mut done) = (Path::new(), 0);
+        store.warm_runs(chain);
         while done < chain.len()
             && let Some((run_id, 0)) = store.find(chain[done])
             && let record = store.unit(run_id)

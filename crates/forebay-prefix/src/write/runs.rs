@@ -199,8 +199,10 @@ impl Writer {
     /// Frees a run that nobody holds.
     pub(crate) fn free_run(&mut self, store: &Store, id: u32) {
         let record = store.unit(id);
-        for at in 0..run::len(record) {
-            let hash = run::hash(store, record, at);
+        let mut hashes = [0; run::MAX];
+        (0..run::len(record)).for_each(|at| hashes[at] = run::hash(store, record, at));
+        store.warm_blocks(&hashes[..run::len(record)]);
+        for (at, &hash) in hashes[..run::len(record)].iter().enumerate() {
             store.blocks.remove(&store.arena, &mut self.memory, hash, id, at);
         }
         run::write(store, record, || {

@@ -138,9 +138,12 @@ fn write_endpoints(w: &mut Writer, endpoints: &[Arc<Entry<EndpointSeries>>]) -> 
     )
 }
 
+/// One figure of what an endpoint told.
+type Figure = fn(&ToldSeries) -> &FloatCell;
+
 /// What endpoints told; an unknown figure has no series.
 fn write_told(w: &mut Writer, endpoints: &[Arc<Entry<EndpointSeries>>]) -> fmt::Result {
-    let figures: [(Definition, fn(&ToldSeries) -> &FloatCell); 9] = [
+    let figures: [(Definition, Figure); 9] = [
         (names::ENDPOINT_SIGNAL_AGE, |t| &t.signal_age),
         (names::ENDPOINT_RUNNING, |t| &t.running),
         (names::ENDPOINT_WAITING, |t| &t.waiting),

@@ -74,6 +74,17 @@ impl Emit<'_> {
             self.list.push(Match { endpoint: owner.endpoint, blocks, host_blocks });
         }
     }
+
+    /// `done` blocks, all ready to use.
+    #[inline]
+    fn emit_ready(&mut self, lane: u16, done: u32) {
+        if let Some(owner) = self.store.lanes.owner(lane) {
+            let blocks = owner.worth(done);
+            if blocks > 0 {
+                self.list.push(Match { endpoint: owner.endpoint, blocks, host_blocks: 0 });
+            }
+        }
+    }
 }
 
 pub(crate) fn lookup(store: &Store, chain: &[u64], out: &mut crate::Matches) {

@@ -70,6 +70,10 @@ impl Many {
         for word in 0..self.ready.len() {
             let (before, whole) = (self.ready[word], view.ready.get(word).copied().unwrap_or(0));
             self.ready[word] = before & whole;
+            if view.partial_count == 0 && !view.has_host {
+                each(word, before & !whole, |lane| emit.emit_ready(lane, at));
+                continue;
+            }
             each(word, before & !whole, |lane| {
                 let cuts =
                     view.partial(lane).unwrap_or_else(|| match view.has_host && has(&view.host, lane) {
@@ -145,8 +149,9 @@ impl Many {
 
     /// Everybody who is still in it holds `done` blocks.
     pub(super) fn finish(&mut self, emit: &mut Emit<'_>, done: u32) {
+        emit.list.reserve(self.count);
         for (word, &bits) in self.ready.iter().enumerate() {
-            each(word, bits, |lane| emit.emit(lane, done, done));
+            each(word, bits, |lane| emit.emit_ready(lane, done));
         }
         if self.has_behind {
             for (word, &bits) in self.behind.iter().enumerate() {

@@ -7,7 +7,7 @@ use super::tree::Tree;
 /// The house's layers, lowest first. Crates of one layer do not know each other.
 const LAYERS: [&[&str]; 6] = [
     &["forebay-core", "forebay-metrics"],
-    &["forebay-wire", "forebay-prefix", "forebay-predict", "forebay-guard"],
+    &["forebay-wire", "forebay-prefix", "forebay-predict", "forebay-rule", "forebay-guard"],
     &["forebay-gate"],
     &["forebay-config", "forebay-sim", "forebay-live", "forebay-net", "forebay-tokenize"],
     &[

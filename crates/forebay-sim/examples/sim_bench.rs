@@ -1,0 +1,201 @@
+//! Compares policies on a few workloads and measures the simulator's speed.
+//!
+//! ```text
+//! cargo run --release -p forebay-sim --example sim_bench -- [conversation|groups|speed] \
+//!     [--trace FILE] [--rate R] [--requests N] [--endpoints N] [--seeds N] [--policies a,b,…] \
+//!     [--gateways N] [--kv-events MS] [--profile lean] [--copies N] [--first ROWS] [--scrape MS]
+//! ```
+
+use std::io::BufRead;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_gate::{PolicyKind, PoolConfig};
+use forebay_sim::engine::Profile;
+use forebay_sim::fleet::{Fleet, PolicySpec, RunOptions, SimResult, run};
+use forebay_sim::workload::{Groups, GroupsSpec, MooncakeRow, MooncakeTrace, Workload};
+
+type AnyError = Box<dyn std::error::Error>;
+
+struct Args(Vec<String>);
+
+impl Args {
+    fn text(&self, name: &str) -> Option<&str> {
+        let at = self.0.iter().position(|arg| arg == name)?;
+        self.0.get(at + 1).map(String::as_str)
+    }
+
+    fn number(&self, name: &str, default: f64) -> Result<f64, AnyError> {
+        self.text(name).map_or(Ok(default), |text| text.parse().map_err(|_| format!("{name} {text}").into()))
+    }
+}
+
+fn main() -> Result<(), AnyError> {
+    let args = Args(std::env::args().skip(1).collect());
+    match args.0.first().map(String::as_str) {
+        Some("groups") => compare(
+            &args,
+            &|seed| Ok(Box::new(Groups::new(GroupsSpec::default(), seed)) as Box<dyn Workload>),
+            8.0,
+            0,
+        ),
+        Some("speed") => speed(&args),
+        _ => conversation(&args),
+    }
+}
+
+fn conversation(args: &Args) -> Result<(), AnyError> {
+    let rows = rows(args)?;
+    let rate = args.number("--rate", 17.0)?;
+    let requests = args.number("--requests", 6_000.0)? as u64;
+    let copies = args.number("--copies", 0.0)? as usize;
+    let make = |seed| {
+        let trace = MooncakeTrace::new(Arc::clone(&rows), rate, copies, requests, seed);
+        Ok(Box::new(trace) as Box<dyn Workload>)
+    };
+    compare(args, &make, 16.0, requests / 10)
+}
+
+fn rows(args: &Args) -> Result<Arc<[MooncakeRow]>, AnyError> {
+    let default = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mooncake_conversation.jsonl");
+    let file = std::fs::File::open(args.text("--trace").unwrap_or(default))?;
+    let first = args.number("--first", 1e9)? as usize;
+    let mut rows = Vec::new();
+    for line in std::io::BufReader::new(file).lines().take(first) {
+        let line: serde_json::Value = serde_json::from_str(&line?)?;
+        let whole = |name: &str| line[name].as_u64().ok_or_else(|| format!("no {name}"));
+        let ids = line["hash_ids"].as_array().ok_or("no hash_ids")?;
+        rows.push(MooncakeRow {
+            timestamp_ms: whole("timestamp")?,
+            input_length: whole("input_length")? as u32,
+            output_length: whole("output_length")? as u32,
+            hash_ids: ids.iter().filter_map(serde_json::Value::as_u64).collect(),
+        });
+    }
+    Ok(rows.into())
+}
+
+fn fleet(args: &Args, endpoints: f64) -> Result<Fleet, AnyError> {
+    let engine = args.text("--engine").unwrap_or("h100-8b");
+    let profile = Profile::by_name(engine).ok_or_else(|| format!("no engine {engine}"))?;
+    let mut fleet = Fleet::uniform(args.number("--endpoints", endpoints)? as usize, profile);
+    fleet.gateways = args.number("--gateways", 1.0)? as usize;
+    fleet.scrape_every = Duration::from_millis(args.number("--scrape", 1_000.0)? as u64);
+    let host = args.number("--host-tokens", 0.0)? as u64;
+    let slow = args.number("--slow", 1.0)?;
+    let half = fleet.endpoints.len() / 2;
+    for (number, endpoint) in fleet.endpoints.iter_mut().enumerate() {
+        endpoint.host_tokens = host;
+        endpoint.slowness = if number < half { slow } else { 1.0 };
+    }
+    if let Some(ms) = args.text("--kv-events") {
+        fleet.kv_events = Some(Duration::from_millis(ms.parse()?));
+    }
+    Ok(fleet)
+}
+
+type Make<'a> = &'a dyn Fn(u64) -> Result<Box<dyn Workload>, AnyError>;
+
+fn compare(args: &Args, make: Make<'_>, endpoints: f64, warmup: u64) -> Result<(), AnyError> {
+    let fleet = fleet(args, endpoints)?;
+    let seeds = args.number("--seeds", 1.0)? as u64;
+    println!(
+        "{:<28} {:>8} {:>8} {:>9} {:>9} {:>7} {:>8} {:>6} {:>8} {:>6} {:>6}",
+        "policy", "goodput", "±", "ttft", "p99", "tpot", "e2e", "hit", "busiest", "fail", "util"
+    );
+    for policy in policies(args)? {
+        let mut results = Vec::new();
+        for seed in 1..=seeds {
+            let options = RunOptions { seed, warmup, ..RunOptions::default() };
+            results.push(run(&fleet, make(seed)?.as_mut(), &policy, &options)?);
+        }
+        print_row(&results);
+    }
+    Ok(())
+}
+
+fn policies(args: &Args) -> Result<Vec<PolicySpec>, AnyError> {
+    let base = PoolConfig {
+        profile: args.text("--profile").unwrap_or("balanced").parse().map_err(|_| "no such profile")?,
+        ..PoolConfig::default()
+    };
+    let ours = |policy| PolicySpec::Ours(PoolConfig { policy, ..base });
+    let Some(names) = args.text("--policies") else {
+        return Ok(PolicyKind::ALL.into_iter().map(ours).collect());
+    };
+    names.split(',').map(|name| Ok(ours(name.parse().map_err(|_| format!("no policy {name}"))?))).collect()
+}
+
+fn print_row(results: &[SimResult]) {
+    let n = results.len() as f64;
+    let mean = |f: &dyn Fn(&SimResult) -> f64| results.iter().map(f).sum::<f64>() / n;
+    let goodput = mean(&|r| r.goodput);
+    let deviation = (mean(&|r| (r.goodput - goodput).powi(2)) * n / (n - 1.0).max(1.0)).sqrt();
+    println!(
+        "{:<28} {:>8.4} {:>8.4} {:>9.1} {:>9.1} {:>7.2} {:>8.3} {:>6.3} {:>8.2} {:>6.0} {:>6.2}",
+        results[0].policy,
+        goodput,
+        deviation,
+        mean(&|r| r.ttft_ms.mean),
+        mean(&|r| r.ttft_ms.p99),
+        mean(&|r| r.tpot_ms.mean),
+        mean(&|r| r.e2e_ms.mean / 1e3),
+        mean(&|r| r.prefix_hit),
+        mean(&|r| r.busiest),
+        mean(&|r| (r.failed + r.rejected) as f64),
+        mean(&|r| r.endpoints.iter().map(|e| e.utilization).sum::<f64>() / r.endpoints.len() as f64),
+    );
+}
+
+#[expect(clippy::disallowed_methods, reason = "a bench measures real time")]
+fn real_nanos() -> u64 {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
+}
+
+/// Simulated requests per second of one core at 1,000 endpoints, by part.
+fn speed(args: &Args) -> Result<(), AnyError> {
+    let rows = rows(args)?;
+    let endpoints = args.number("--endpoints", 1_000.0)?;
+    let fleet = fleet(args, endpoints)?;
+    let requests = args.number("--requests", 60_000.0)? as u64;
+    let rate = args.number("--rate", 1.0 * fleet.endpoints.len() as f64)?;
+    for policy in policies(args)? {
+        for clocked in [false, true] {
+            let mut trace = MooncakeTrace::new(Arc::clone(&rows), rate, 0, requests, 1);
+            let clock: Option<&dyn Fn() -> u64> = if clocked { Some(&real_nanos) } else { None };
+            let from = real_nanos();
+            let result = run(&fleet, &mut trace, &policy, &RunOptions { seed: 1, warmup: 0, clock })?;
+            let took = (real_nanos() - from) as f64;
+            let each = |ns: u64| ns as f64 / requests as f64 * 1e-3;
+            if clocked {
+                let p = result.parts;
+                println!(
+                    "  µs per request: workload {:.2}, look-up {:.2}, pick {:.2}, index {:.2}, settle {:.2}, \
+                     engine {:.2}, reports {:.2}, rest {:.2}",
+                    each(p.workload),
+                    each(p.look_up),
+                    each(p.pick),
+                    each(p.index),
+                    each(p.settle),
+                    each(p.engine),
+                    each(p.report),
+                    each(p.rest)
+                );
+            } else {
+                println!(
+                    "{}: {} endpoints, {requests} requests in {:.2} s: {:.0} requests/s, goodput {:.3}, {:.0} s simulated",
+                    result.policy,
+                    fleet.endpoints.len(),
+                    took * 1e-9,
+                    requests as f64 / took * 1e9,
+                    result.goodput,
+                    result.sim_seconds,
+                );
+            }
+        }
+    }
+    Ok(())
+}

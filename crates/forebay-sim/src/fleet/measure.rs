@@ -1,0 +1,133 @@
+//! Counting what happens to requests.
+
+use super::result::{EndpointResult, Parts, Sample, SimResult};
+use crate::workload::SimRequest;
+
+#[derive(Clone, Copy, Default)]
+struct Served {
+    requests: u64,
+    prompt: u64,
+    cached: u64,
+    output: u64,
+}
+
+/// How one request went that was served whole.
+pub(crate) struct Service {
+    pub(crate) endpoint: usize,
+    /// All in nanoseconds of simulated time.
+    pub(crate) arrival: u64,
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+    pub(crate) cached: u32,
+}
+
+/// Counts of one run.
+pub(crate) struct Measure {
+    ttft: Sample,
+    tpot: Sample,
+    e2e: Sample,
+    arrived: u64,
+    pub(crate) failed: u64,
+    pub(crate) rejected: u64,
+    pub(crate) repicked: u64,
+    met: u64,
+    served: Vec<Served>,
+    /// When counting began and each endpoint's busy time then.
+    from: Option<(u64, Vec<u64>)>,
+}
+
+impl Measure {
+    pub(crate) fn new(endpoints: usize) -> Measure {
+        Measure {
+            ttft: Sample::new(),
+            tpot: Sample::new(),
+            e2e: Sample::new(),
+            arrived: 0,
+            failed: 0,
+            rejected: 0,
+            repicked: 0,
+            met: 0,
+            served: vec![Served::default(); endpoints],
+            from: None,
+        }
+    }
+
+    /// A request arrived that counts.
+    pub(crate) fn arrive(&mut self, now: u64, busy: impl Iterator<Item = u64>) {
+        self.arrived += 1;
+        if self.from.is_none() {
+            self.from = Some((now, busy.collect()));
+        }
+    }
+
+    /// It was served.
+    pub(crate) fn serve(&mut self, request: &SimRequest, service: &Service) {
+        let ttft = (service.first - service.arrival) as f64;
+        let output = request.output_tokens;
+        let tpot = (output > 1).then(|| (service.end - service.first) as f64 / f64::from(output - 1));
+        self.ttft.add(ttft);
+        self.e2e.add((service.end - service.arrival) as f64);
+        if let Some(tpot) = tpot {
+            self.tpot.add(tpot);
+        }
+        let within = |ns: f64, limit: Option<f32>| limit.is_none_or(|ms| ns <= f64::from(ms) * 1e6);
+        let met = within(ttft, request.slo.ttft_ms) && within(tpot.unwrap_or(0.0), request.slo.tpot_ms);
+        self.met += u64::from(met);
+        let served = &mut self.served[service.endpoint];
+        served.requests += 1;
+        served.prompt += u64::from(request.prompt_tokens);
+        served.cached += u64::from(service.cached);
+        served.output += u64::from(output);
+    }
+
+    /// The result; `engines` gives each endpoint's busy time and preemptions.
+    pub(crate) fn result(
+        &self,
+        policy: String,
+        end: u64,
+        names: impl Iterator<Item = String>,
+        engines: &[(u64, u64)],
+        parts: Parts,
+    ) -> SimResult {
+        let sum = |f: fn(&Served) -> u64| self.served.iter().map(f).sum::<u64>();
+        let (requests, prompt, output) = (sum(|s| s.requests), sum(|s| s.prompt), sum(|s| s.output));
+        let (from, busy) = self.from.clone().unwrap_or_default();
+        let span = end.saturating_sub(from).max(1) as f64;
+        let share = |part: u64, of: u64| if of > 0 { part as f64 / of as f64 } else { 0.0 };
+        let endpoints: Vec<EndpointResult> = names
+            .enumerate()
+            .map(|(i, name)| {
+                let served = self.served[i];
+                let before = busy.get(i).copied().unwrap_or(0);
+                EndpointResult {
+                    name,
+                    requests: served.requests,
+                    share: share(served.requests, requests),
+                    token_share: share(served.prompt + served.output, prompt + output),
+                    prefix_hit: share(served.cached, served.prompt),
+                    utilization: (engines[i].0.saturating_sub(before) as f64 / span).min(1.0),
+                    preemptions: engines[i].1,
+                }
+            })
+            .collect();
+        let most = self.served.iter().map(|s| s.requests).max().unwrap_or(0);
+        SimResult {
+            policy,
+            requests: self.arrived,
+            failed: self.failed,
+            rejected: self.rejected,
+            ttft_ms: self.ttft.times(),
+            tpot_ms: self.tpot.times(),
+            e2e_ms: self.e2e.times(),
+            tokens_per_second: output as f64 / (span * 1e-9),
+            goodput: share(self.met, self.arrived),
+            prefix_hit: share(sum(|s| s.cached), prompt),
+            busiest: share(most * self.served.len() as u64, requests),
+            repicked: self.repicked,
+            endpoints,
+            simulated: 0,
+            sim_seconds: end as f64 * 1e-9,
+            parts,
+        }
+    }
+}

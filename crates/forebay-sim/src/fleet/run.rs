@@ -1,0 +1,501 @@
+//! One run: the queue of events and what each of them sets going.
+
+mod ends;
+mod events;
+
+use std::sync::Arc;
+
+use forebay_core::{RequestFacts, TicketId, Time};
+use forebay_gate::PoolConfig;
+use rand::RngExt;
+use rand_core::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+use slab::Slab;
+
+use super::engine_fast::{Change, Extras, FastEngine, FastEvent, FastRequest};
+use super::gateway::{Gateway, Routed, Woken};
+use super::measure::Measure;
+use super::queue::Queue;
+use super::result::{Parts, SimResult};
+use super::spec::{Fleet, FleetError};
+use crate::workload::{SimRequest, Workload};
+
+/// Who decides.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PolicySpec {
+    /// One of Forebay's own policies.
+    Ours(PoolConfig),
+}
+
+impl PolicySpec {
+    /// The name in tables.
+    pub fn name(&self) -> String {
+        match self {
+            PolicySpec::Ours(config) => config.policy.as_str().to_owned(),
+        }
+    }
+}
+
+/// What is the same for every policy that is compared.
+#[derive(Clone, Copy, Default)]
+pub struct RunOptions<'a> {
+    /// Decides every tie and every choice of a gateway.
+    pub seed: u64,
+    /// The first so many requests to arrive do not count.
+    pub warmup: u64,
+    /// Nanoseconds of any origin, to measure where the simulator's own time
+    /// goes; it changes nothing else.
+    pub clock: Option<&'a dyn Fn() -> u64>,
+}
+
+/// How often a request is sent elsewhere at most when a connection is refused.
+const CONNECT_RETRIES: u8 = 2;
+
+enum Next {
+    /// The request that [`Run::open`] holds.
+    Arrival,
+    /// A request that follows from another one.
+    Follow(Box<SimRequest>),
+    /// A request reaches its engine.
+    Deliver(u32),
+    /// Something happens inside an engine.
+    Engine(u32),
+    /// What an engine did reaches the gateway.
+    Heard(u32, FastEvent),
+    /// A broken connection reaches the gateway.
+    Broken(u32),
+    /// Every endpoint is asked for its load.
+    Scrape,
+    /// By its place in the fleet's events.
+    Change(usize),
+    /// A crashed endpoint is back.
+    Back { endpoint: u32, keep_cache: bool },
+    /// An engine's news reach every gateway.
+    News(u32, Vec<Change>),
+    /// A gateway wants to be told that time has passed.
+    Timer(u32),
+}
+
+/// What the simulator spends its own time on.
+#[derive(Clone, Copy)]
+enum Part {
+    Workload,
+    LookUp,
+    Pick,
+    Index,
+    Settle,
+    Engine,
+    Report,
+    Rest,
+}
+
+struct Node {
+    engine: FastEngine,
+    /// When its next event is queued.
+    wake: Option<u64>,
+    up: bool,
+    /// It began anew and the gateways have not seen it yet.
+    restarted: bool,
+    /// Nanoseconds from and to a gateway.
+    way: u64,
+    /// As the profile says times this.
+    slowness: f64,
+}
+
+struct Request {
+    request: SimRequest,
+    facts: Arc<RequestFacts>,
+    gateway: u32,
+    ticket: TicketId,
+    endpoint: u32,
+    /// Its slot in the engine, once it is there.
+    slot: Option<u32>,
+    sent: u64,
+    first: Option<u64>,
+    counts: bool,
+    retries: u8,
+}
+
+struct Run<'a> {
+    fleet: &'a Fleet,
+    workload: &'a mut dyn Workload,
+    queue: Queue<Next>,
+    now: u64,
+    nodes: Vec<Node>,
+    gateways: Vec<Gateway>,
+    /// Requests by ticket slot, for those that wait.
+    by_ticket: Vec<Vec<u32>>,
+    timers: Vec<Option<u64>>,
+    requests: Slab<Request>,
+    open: Option<SimRequest>,
+    /// Requests still to come or to end; scrapes go on until there are none.
+    pending: u64,
+    arrived: u64,
+    /// When the last request ended.
+    ended: u64,
+    warmup: u64,
+    measure: Measure,
+    rng: Pcg64Mcg,
+    heard: Vec<FastEvent>,
+    clock: Option<&'a dyn Fn() -> u64>,
+    lapped: u64,
+    parts: Parts,
+}
+
+/// Plays a workload against a fleet under one policy.
+///
+/// # Errors
+/// A fleet that cannot be simulated.
+pub fn run(
+    fleet: &Fleet,
+    workload: &mut dyn Workload,
+    policy: &PolicySpec,
+    options: &RunOptions<'_>,
+) -> Result<SimResult, FleetError> {
+    fleet.validate()?;
+    let block_tokens = workload.block_tokens().max(1);
+    let PolicySpec::Ours(config) = policy;
+    let gateways: Vec<Gateway> = (0..fleet.gateways as u64)
+        .map(|number| {
+            let seed = options.seed.wrapping_mul(0x9e37_79b9).wrapping_add(number);
+            Gateway::new(*config, &fleet.endpoints, fleet.kv_events.is_some(), block_tokens, seed)
+        })
+        .collect();
+    let nodes = fleet
+        .endpoints
+        .iter()
+        .map(|spec| {
+            let extras = Extras {
+                host_tokens: spec.host_tokens,
+                host_ms_per_token: spec.host_ms_per_token,
+                adapter_slots: spec.adapter_slots,
+                adapter_load_ms: spec.adapter_load_ms,
+            };
+            let mut engine = FastEngine::new(spec.profile, extras, block_tokens);
+            engine.set_slowdown(0, spec.slowness);
+            if fleet.kv_events.is_some() {
+                engine.cache.log = Some(Vec::new());
+            }
+            let way = (spec.round_trip.as_nanos() / 2).min(u128::from(u64::MAX / 4)) as u64;
+            Node { engine, wake: None, up: true, restarted: false, way, slowness: spec.slowness }
+        })
+        .collect();
+    let mut run = Run {
+        fleet,
+        workload,
+        queue: Queue::new(),
+        now: 0,
+        nodes,
+        by_ticket: vec![Vec::new(); gateways.len()],
+        timers: vec![None; gateways.len()],
+        gateways,
+        requests: Slab::new(),
+        open: None,
+        pending: 0,
+        arrived: 0,
+        ended: 0,
+        warmup: options.warmup,
+        measure: Measure::new(fleet.endpoints.len()),
+        rng: Pcg64Mcg::seed_from_u64(options.seed ^ 0x666c_6565),
+        heard: Vec::new(),
+        clock: options.clock,
+        lapped: options.clock.map_or(0, |clock| clock()),
+        parts: Parts::default(),
+    };
+    for (number, event) in fleet.events.iter().enumerate() {
+        run.queue.push(event.at.as_nanos(), Next::Change(number));
+    }
+    run.fetch();
+    run.queue.push(nanos(fleet.scrape_every), Next::Scrape);
+    while run.pending > 0 {
+        let Some((at, next)) = run.queue.pop() else { break };
+        run.now = at;
+        run.lap(Part::Rest);
+        run.happen(next);
+    }
+    Ok(run.finish(policy.name()))
+}
+
+fn nanos(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4)
+}
+
+impl Run<'_> {
+    fn time(&self) -> Time {
+        Time::from_nanos(self.now)
+    }
+
+    /// What was done since the last lap was this.
+    fn lap(&mut self, part: Part) {
+        let Some(clock) = self.clock else { return };
+        let now = clock();
+        let took = now.saturating_sub(std::mem::replace(&mut self.lapped, now));
+        let parts = &mut self.parts;
+        let sum = match part {
+            Part::Workload => &mut parts.workload,
+            Part::LookUp => &mut parts.look_up,
+            Part::Pick => &mut parts.pick,
+            Part::Index => &mut parts.index,
+            Part::Settle => &mut parts.settle,
+            Part::Engine => &mut parts.engine,
+            Part::Report => &mut parts.report,
+            Part::Rest => &mut parts.rest,
+        };
+        *sum += took;
+    }
+
+    /// Gets the next request that comes by itself.
+    fn fetch(&mut self) {
+        self.open = self.workload.next_request();
+        if let Some(request) = &self.open {
+            self.pending += 1;
+            self.queue.push(request.arrival.as_nanos().max(self.now), Next::Arrival);
+        }
+        self.lap(Part::Workload);
+    }
+
+    fn happen(&mut self, next: Next) {
+        match next {
+            Next::Arrival => {
+                if let Some(request) = self.open.take() {
+                    self.fetch();
+                    self.arrive(request);
+                }
+            }
+            Next::Follow(request) => self.arrive(*request),
+            Next::Deliver(key) => self.deliver(key),
+            Next::Engine(endpoint) => {
+                if self.nodes[endpoint as usize].wake == Some(self.now) {
+                    self.advance(endpoint);
+                }
+            }
+            Next::Heard(key, event) => self.hear(key, event),
+            Next::Broken(key) => self.fail(key),
+            Next::Scrape => self.scrape(),
+            Next::Change(number) => self.change(number),
+            Next::Back { endpoint, keep_cache } => self.back(endpoint, keep_cache),
+            Next::News(endpoint, changes) => {
+                for gateway in &mut self.gateways {
+                    gateway.cache_changed(endpoint as usize, &changes);
+                }
+                self.lap(Part::Index);
+            }
+            Next::Timer(gateway) => {
+                let now = self.time();
+                self.timers[gateway as usize] = None;
+                let woken = self.gateways[gateway as usize].timer(now);
+                self.wake(gateway, woken);
+            }
+        }
+    }
+
+    /// A request comes to one of the gateways.
+    fn arrive(&mut self, request: SimRequest) {
+        let gateway = match self.gateways.len() {
+            1 => 0,
+            many => self.rng.random_range(0..many as u32),
+        };
+        let counts = self.arrived >= self.warmup;
+        self.arrived += 1;
+        if counts {
+            self.measure.arrive(self.now, self.nodes.iter().map(|node| node.engine.busy));
+        }
+        let facts = self.gateways[gateway as usize].facts(&request);
+        self.lap(Part::LookUp);
+        let now = self.time();
+        let routed = self.gateways[gateway as usize].submit(now, Arc::clone(&facts));
+        self.lap(Part::Pick);
+        let (ticket, endpoint) = match routed {
+            Routed::Go { ticket, endpoint } => (ticket, Some(endpoint)),
+            Routed::Wait(ticket) => (ticket, None),
+            Routed::Refused => {
+                self.measure.rejected += u64::from(counts);
+                self.over(request.session, false);
+                return;
+            }
+        };
+        let key = self.requests.insert(Request {
+            request,
+            facts,
+            gateway,
+            ticket,
+            endpoint: u32::MAX,
+            slot: None,
+            sent: self.now,
+            first: None,
+            counts,
+            retries: 0,
+        }) as u32;
+        let by_ticket = &mut self.by_ticket[gateway as usize];
+        if by_ticket.len() <= ticket.index() {
+            by_ticket.resize(ticket.index() + 1, u32::MAX);
+        }
+        by_ticket[ticket.index()] = key;
+        match endpoint {
+            Some(endpoint) => self.send(key, endpoint),
+            None => self.set_timer(gateway),
+        }
+    }
+
+    /// Sends a request on its way to an endpoint.
+    fn send(&mut self, key: u32, endpoint: u32) {
+        let request = &mut self.requests[key as usize];
+        request.endpoint = endpoint;
+        request.sent = self.now;
+        let gateway = request.gateway as usize;
+        let facts = Arc::clone(&request.facts);
+        self.gateways[gateway].begin(endpoint, &facts);
+        self.lap(Part::Index);
+        let way = self.nodes[endpoint as usize].way + nanos(self.fleet.gateway_overhead);
+        if way == 0 {
+            self.deliver(key);
+        } else {
+            self.queue.push(self.now + way, Next::Deliver(key));
+        }
+    }
+
+    /// A request reaches its engine.
+    fn deliver(&mut self, key: u32) {
+        let request = &mut self.requests[key as usize];
+        let endpoint = request.endpoint;
+        let node = &mut self.nodes[endpoint as usize];
+        if !node.up {
+            self.refused(key);
+            return;
+        }
+        let sim = &request.request;
+        let slot = node.engine.enqueue(
+            self.now,
+            FastRequest {
+                key,
+                chain: Arc::clone(&sim.chain),
+                answer: Arc::clone(&sim.answer),
+                prompt: sim.prompt_tokens,
+                output: sim.output_tokens,
+                priority: 0,
+                adapter: sim.adapter,
+            },
+        );
+        request.slot = slot;
+        if slot.is_none() {
+            // It can never fit: the engine says so.
+            self.fail(key);
+            return;
+        }
+        self.follow_engine(endpoint);
+        self.lap(Part::Engine);
+    }
+
+    /// The connection was refused: another endpoint, if there is one.
+    fn refused(&mut self, key: u32) {
+        let now = self.time();
+        let request = &mut self.requests[key as usize];
+        let (gateway, endpoint, ticket) = (request.gateway, request.endpoint, request.ticket);
+        let facts = Arc::clone(&request.facts);
+        request.retries += 1;
+        let may_retry = request.retries <= CONNECT_RETRIES;
+        let woken = self.gateways[gateway as usize].set_ready(now, endpoint as usize, false);
+        self.wake(gateway, woken);
+        if may_retry
+            && let Routed::Go { endpoint: other, .. } = self.gateways[gateway as usize].repick(now, ticket)
+        {
+            self.gateways[gateway as usize].over(now, endpoint, &facts, false, None);
+            self.measure.repicked += 1;
+            self.send(key, other);
+            return;
+        }
+        self.fail(key);
+    }
+
+    /// Lets an engine do what is due and passes on what came of it.
+    fn advance(&mut self, endpoint: u32) {
+        let node = &mut self.nodes[endpoint as usize];
+        node.wake = None;
+        let mut heard = std::mem::take(&mut self.heard);
+        heard.clear();
+        node.engine.advance(self.now, &mut heard);
+        let way = node.way;
+        let changes = match (&mut node.engine.cache.log, self.fleet.kv_events) {
+            (Some(log), Some(late)) if !log.is_empty() => Some((std::mem::take(log), late)),
+            _ => None,
+        };
+        self.follow_engine(endpoint);
+        self.lap(Part::Engine);
+        if let Some((changes, late)) = changes {
+            self.queue.push(self.now + nanos(late), Next::News(endpoint, changes));
+        }
+        for &event in &heard {
+            let (FastEvent::First { key }
+            | FastEvent::Progress { key, .. }
+            | FastEvent::Finished { key, .. }) = event;
+            if way == 0 {
+                self.hear(key, event);
+            } else {
+                self.queue.push(self.now + way, Next::Heard(key, event));
+            }
+        }
+        self.heard = heard;
+    }
+
+    /// Queues an engine's next event where that changed.
+    fn follow_engine(&mut self, endpoint: u32) {
+        let node = &mut self.nodes[endpoint as usize];
+        let next = node.engine.next_time();
+        if next != node.wake {
+            node.wake = next;
+            if let Some(at) = next {
+                self.queue.push(at, Next::Engine(endpoint));
+            }
+        }
+    }
+
+    /// Waiting requests go or are refused.
+    fn wake(&mut self, gateway: u32, woken: Woken) {
+        for ticket in woken.refused {
+            let key = self.by_ticket[gateway as usize][ticket.index()];
+            let request = self.requests.remove(key as usize);
+            self.measure.rejected += u64::from(request.counts);
+            self.over(request.request.session, false);
+        }
+        for (ticket, endpoint) in woken.go {
+            let key = self.by_ticket[gateway as usize][ticket.index()];
+            self.send(key, endpoint);
+        }
+        self.set_timer(gateway);
+    }
+
+    fn set_timer(&mut self, gateway: u32) {
+        let next = self.gateways[gateway as usize].next_timer();
+        let set = &mut self.timers[gateway as usize];
+        if let Some(at) = next
+            && set.is_none_or(|set| at < set)
+        {
+            *set = Some(at);
+            self.queue.push(at.max(self.now), Next::Timer(gateway));
+        }
+    }
+
+    /// A request has ended, whatever way.
+    fn over(&mut self, session: Option<u64>, served: bool) {
+        self.pending -= 1;
+        self.ended = self.now;
+        if let Some(session) = session
+            && let Some(request) = self.workload.follow(session, Time::from_nanos(self.now), served)
+        {
+            self.pending += 1;
+            let at = request.arrival.as_nanos().max(self.now);
+            self.queue.push(at, Next::Follow(Box::new(request)));
+        }
+        self.lap(Part::Workload);
+    }
+
+    fn finish(mut self, policy: String) -> SimResult {
+        self.lap(Part::Rest);
+        let engines: Vec<(u64, u64)> =
+            self.nodes.iter().map(|node| (node.engine.busy, node.engine.preemptions)).collect();
+        let names = self.fleet.endpoints.iter().map(|spec| spec.name.clone());
+        let mut result = self.measure.result(policy, self.ended, names, &engines, self.parts);
+        result.simulated = self.arrived;
+        result
+    }
+}

@@ -1,0 +1,94 @@
+//! What happens to endpoints, and what they say of themselves.
+
+use forebay_core::LoadReport;
+
+use super::{Next, Part, Run, nanos};
+use crate::fleet::spec::FleetChange;
+
+impl Run<'_> {
+    /// Every gateway asks every endpoint for its load.
+    pub(super) fn scrape(&mut self) {
+        let now = self.time();
+        for number in 0..self.nodes.len() {
+            let node = &mut self.nodes[number];
+            let up = node.up;
+            let restarted = up && std::mem::take(&mut node.restarted);
+            let load = node.engine.load(self.now);
+            let report = LoadReport {
+                at: now,
+                running: Some(load.running),
+                waiting: Some(load.waiting),
+                kv_usage: Some(load.kv_usage as f32),
+                kv_tokens: Some(self.fleet.endpoints[number].profile.kv_tokens),
+                waiting_tokens: Some(load.waiting_tokens),
+                ..LoadReport::default()
+            };
+            for gateway in 0..self.gateways.len() {
+                if restarted {
+                    self.gateways[gateway].restarted(now, number);
+                }
+                if self.gateways[gateway].is_ready(number) != up {
+                    let woken = self.gateways[gateway].set_ready(now, number, up);
+                    self.wake(gateway as u32, woken);
+                }
+                if up {
+                    self.gateways[gateway].report(now, number, report);
+                }
+            }
+        }
+        for gateway in &mut self.gateways {
+            gateway.tick(now);
+        }
+        self.queue.push(self.now + nanos(self.fleet.scrape_every), Next::Scrape);
+        self.lap(Part::Report);
+    }
+
+    /// Something happens to an endpoint.
+    pub(super) fn change(&mut self, number: usize) {
+        let event = self.fleet.events[number];
+        let now = self.time();
+        let endpoint = event.endpoint as u32;
+        let node = &mut self.nodes[event.endpoint];
+        match event.change {
+            FleetChange::Slow { slowness } => {
+                node.slowness = slowness;
+                node.engine.set_slowdown(self.now, slowness);
+                self.follow_engine(endpoint);
+            }
+            FleetChange::Crash { back_after, keep_cache } => {
+                node.up = false;
+                let lost = node.engine.crash(self.now, keep_cache);
+                let way = node.way;
+                self.follow_engine(endpoint);
+                for key in lost {
+                    self.queue.push(self.now + way, Next::Broken(key));
+                }
+                if let Some(after) = back_after {
+                    self.queue.push(self.now + nanos(after), Next::Back { endpoint, keep_cache });
+                }
+            }
+            FleetChange::Join => {
+                for gateway in 0..self.gateways.len() {
+                    let spec = &self.fleet.endpoints[event.endpoint];
+                    let woken = self.gateways[gateway].join(now, event.endpoint, spec);
+                    self.wake(gateway as u32, woken);
+                }
+            }
+            FleetChange::Leave => {
+                for gateway in 0..self.gateways.len() {
+                    let woken = self.gateways[gateway].leave(now, event.endpoint);
+                    self.wake(gateway as u32, woken);
+                }
+            }
+        }
+    }
+
+    /// A crashed endpoint takes connections again; gateways find out when they
+    /// ask it the next time.
+    pub(super) fn back(&mut self, endpoint: u32, keep_cache: bool) {
+        let node = &mut self.nodes[endpoint as usize];
+        node.up = true;
+        node.restarted = !keep_cache;
+        node.engine.set_slowdown(self.now, node.slowness);
+    }
+}

@@ -1,0 +1,151 @@
+//! Whole runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay_core::Time;
+use forebay_gate::{AdmissionConfig, PolicyKind, PoolConfig};
+
+use super::*;
+use crate::engine::Profile;
+use crate::workload::{AzureRow, AzureTrace, Groups, GroupsSpec, Workload};
+
+fn h100() -> &'static Profile {
+    Profile::by_name("h100-8b").unwrap()
+}
+
+fn ours(policy: PolicyKind) -> PolicySpec {
+    PolicySpec::Ours(PoolConfig { policy, ..PoolConfig::default() })
+}
+
+fn groups(conversations: u64) -> Groups {
+    Groups::new(GroupsSpec { conversations, ..GroupsSpec::default() }, 11)
+}
+
+fn plain(rate: f64, requests: u64) -> AzureTrace {
+    let rows: Arc<[AzureRow]> = (0..100u32)
+        .map(|i| AzureRow {
+            timestamp_ms: f64::from(i) * 137.0,
+            context_tokens: 200 + i * 13,
+            generated_tokens: 20 + i,
+        })
+        .collect();
+    AzureTrace::new(rows, rate, 0, requests, 5)
+}
+
+fn play(fleet: &Fleet, workload: &mut dyn Workload, policy: PolicyKind, warmup: u64) -> SimResult {
+    let options = RunOptions { seed: 3, warmup, ..RunOptions::default() };
+    run(fleet, workload, &ours(policy), &options).unwrap()
+}
+
+#[test]
+fn equal_arguments_give_equal_results() {
+    let mut fleet = Fleet::uniform(4, h100());
+    fleet.gateways = 2;
+    fleet.endpoints[1].round_trip = Duration::from_millis(3);
+    for policy in PolicyKind::ALL {
+        let again = || serde_json::to_string(&play(&fleet, &mut groups(120), policy, 10)).unwrap();
+        assert_eq!(again(), again(), "{policy}");
+    }
+}
+
+#[test]
+fn every_request_is_served_and_counted_once() {
+    for (kv_events, gateways) in [(None, 1), (Some(Duration::from_millis(20)), 1), (None, 3)] {
+        let mut fleet = Fleet::uniform(4, h100());
+        (fleet.kv_events, fleet.gateways) = (kv_events, gateways);
+        for policy in PolicyKind::ALL {
+            let result = play(&fleet, &mut groups(200), policy, 100);
+            assert_eq!((result.simulated, result.requests), (400, 300), "{policy}");
+            assert_eq!((result.failed, result.rejected, result.repicked), (0, 0, 0));
+            assert_eq!(result.endpoints.iter().map(|e| e.requests).sum::<u64>(), 300);
+            assert!(result.goodput > 0.9 && result.ttft_ms.mean > 5.0, "{policy}: {result:?}");
+            assert!(result.endpoints.iter().all(|e| (0.0..=1.0).contains(&e.utilization)));
+        }
+    }
+}
+
+#[test]
+fn placing_prefixes_saves_what_random_placement_computes_again() {
+    let fleet = Fleet::uniform(8, h100());
+    let hit = |policy| play(&fleet, &mut groups(640), policy, 0).prefix_hit;
+    let (predictive, random) = (hit(PolicyKind::Predictive), hit(PolicyKind::Random));
+    assert!(predictive > random + 0.2, "{predictive} against {random}");
+}
+
+#[test]
+fn a_network_and_a_gateway_add_their_time() {
+    let mut fleet = Fleet::uniform(1, h100());
+    let base = play(&fleet, &mut plain(1.0, 200), PolicyKind::RoundRobin, 0).ttft_ms.mean;
+    fleet.endpoints[0].round_trip = Duration::from_millis(40);
+    fleet.gateway_overhead = Duration::from_millis(2);
+    let far = play(&fleet, &mut plain(1.0, 200), PolicyKind::RoundRobin, 0).ttft_ms.mean;
+    assert!((far - base - 42.0).abs() < 3.0, "{base} {far}");
+}
+
+#[test]
+fn a_crash_breaks_what_is_in_flight_and_moves_what_comes_after() {
+    let mut fleet = Fleet::uniform(3, h100());
+    let crash = FleetChange::Crash { back_after: Some(Duration::from_secs(20)), keep_cache: false };
+    fleet.events.push(FleetEvent { at: Time::from_millis_f64(10_500.0), endpoint: 0, change: crash });
+    for policy in [PolicyKind::Predictive, PolicyKind::RoundRobin, PolicyKind::LeastRequest] {
+        let result = play(&fleet, &mut plain(12.0, 900), policy, 0);
+        assert!(result.failed > 0 && result.failed < 60, "{policy}: {}", result.failed);
+        assert_eq!(result.requests, 900);
+        assert!(result.repicked > 0, "{policy}: nobody was refused");
+        let served: u64 = result.endpoints.iter().map(|e| e.requests).sum();
+        assert_eq!(served + result.failed + result.rejected, 900);
+        // It was away for 20 of 75 seconds.
+        assert!(result.endpoints[0].share > 0.15 && result.endpoints[0].share < 0.33, "{policy}");
+    }
+}
+
+#[test]
+fn a_slow_endpoint_gets_less_and_joining_ones_their_share() {
+    let mut fleet = Fleet::uniform(4, h100());
+    fleet.endpoints[3].is_member = false;
+    let at = |s: f64| Time::from_millis_f64(s * 1e3);
+    fleet.events.push(FleetEvent { at: at(1.0), endpoint: 0, change: FleetChange::Slow { slowness: 3.0 } });
+    fleet.events.push(FleetEvent { at: at(20.0), endpoint: 3, change: FleetChange::Join });
+    fleet.events.push(FleetEvent { at: at(60.0), endpoint: 1, change: FleetChange::Leave });
+    let result = play(&fleet, &mut plain(20.0, 2_400), PolicyKind::Predictive, 0);
+    assert_eq!((result.failed, result.rejected), (0, 0));
+    let share = |i: usize| result.endpoints[i].share;
+    assert!(share(0) < 0.7 * share(2), "{:?}", result.endpoints);
+    assert!(share(3) > 0.15 && share(1) > 0.1, "{:?}", result.endpoints);
+}
+
+#[test]
+fn waiting_requests_go_in_turn_or_are_refused() {
+    let fleet = Fleet::uniform(2, h100());
+    let admission = AdmissionConfig { limit: Some(8), queue: 20, max_wait: Duration::from_millis(300) };
+    let policy =
+        PolicySpec::Ours(PoolConfig { policy: PolicyKind::LeastRequest, admission, ..PoolConfig::default() });
+    let result = run(&fleet, &mut plain(30.0, 1_000), &policy, &RunOptions::default()).unwrap();
+    let served: u64 = result.endpoints.iter().map(|e| e.requests).sum();
+    assert!(result.rejected > 50 && served > 200, "{} {served}", result.rejected);
+    assert_eq!(served + result.rejected, 1_000);
+    assert!(result.goodput < 1.0 - result.rejected as f64 / 1_000.0 + 1e-9);
+}
+
+#[test]
+fn impossible_fleets_are_refused_by_name() {
+    let refused = |change: &dyn Fn(&mut Fleet)| {
+        let mut fleet = Fleet::uniform(2, h100());
+        change(&mut fleet);
+        run(&fleet, &mut groups(1), &ours(PolicyKind::Random), &RunOptions::default())
+            .unwrap_err()
+            .to_string()
+    };
+    assert!(refused(&|f| f.endpoints.clear()).contains("no endpoints"));
+    assert!(refused(&|f| f.gateways = 0).contains("gateways"));
+    assert!(refused(&|f| f.endpoints[1].slowness = f64::NAN).contains("endpoint 1 (e1): slowness"));
+    assert!(refused(&|f| f.endpoints[1].name = "e0".into()).contains("e0"));
+    assert!(refused(&|f| f.scrape_every = Duration::ZERO).contains("scrape interval"));
+    assert!(refused(&|f| f.endpoints[0].profile.kv_tokens = 0).contains("kv_tokens"));
+    let slow = FleetChange::Slow { slowness: -1.0 };
+    let event = FleetEvent { at: Time::ZERO, endpoint: 0, change: slow };
+    assert!(refused(&|f| f.events.push(event)).contains("-1"));
+    let event = FleetEvent { endpoint: 9, ..event };
+    assert!(refused(&|f| f.events.push(event)).contains("endpoint 9"));
+}

@@ -1,0 +1,251 @@
+//! What is simulated: endpoints, gateways, and what happens to them.
+
+use std::time::Duration;
+
+use forebay_core::Time;
+
+use crate::engine::Profile;
+
+/// One model server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndpointSpec {
+    /// As shown in reports; one of a kind.
+    pub name: String,
+    /// Step times and limits.
+    pub profile: Profile,
+    /// Every step takes so many times as long as the profile says; above 0.
+    pub slowness: f64,
+    /// From a gateway there and back.
+    pub round_trip: Duration,
+    /// Its GPU class in the operator's words, as a gateway is told; none: not told.
+    pub accelerator: Option<String>,
+    /// Relative capacity as a gateway is told; above 0.
+    pub weight: f64,
+    /// KV tokens that host memory keeps beside the accelerator's; 0: none.
+    pub host_tokens: u64,
+    /// Milliseconds to copy one token back from there.
+    pub host_ms_per_token: f64,
+    /// Adapters that fit at a time.
+    pub adapter_slots: u32,
+    /// Milliseconds to load one.
+    pub adapter_load_ms: f64,
+    /// It is there from the beginning; otherwise it must [join](FleetChange::Join).
+    pub is_member: bool,
+}
+
+impl EndpointSpec {
+    /// An endpoint with this profile, told to the gateways by the profile's name.
+    pub fn new(name: impl Into<String>, profile: &Profile) -> EndpointSpec {
+        EndpointSpec {
+            name: name.into(),
+            profile: *profile,
+            slowness: 1.0,
+            round_trip: Duration::ZERO,
+            accelerator: Some(profile.name.to_owned()),
+            weight: 1.0,
+            host_tokens: 0,
+            // 131,072 bytes a token over a link of about 50 GB/s.
+            host_ms_per_token: 0.0026,
+            adapter_slots: 8,
+            adapter_load_ms: 1_000.0,
+            is_member: true,
+        }
+    }
+}
+
+/// Something that happens to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum FleetChange {
+    /// From now on every step takes so many times as long as the profile says.
+    Slow {
+        /// Above 0; 1.25 is a GPU throttled by 20 %.
+        slowness: f64,
+    },
+    /// It breaks off everything in flight and refuses connections.
+    Crash {
+        /// Until it is back; none: it never is.
+        back_after: Option<Duration>,
+        /// Its cache survives (it was cut off, or keeps its blocks elsewhere).
+        keep_cache: bool,
+    },
+    /// It becomes a member, empty.
+    Join,
+    /// It stops being one; what is in flight there goes on.
+    Leave,
+}
+
+/// A change of the fleet at a time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FleetEvent {
+    /// When.
+    pub at: Time,
+    /// Whose, by its place in [`Fleet::endpoints`].
+    pub endpoint: usize,
+    /// What.
+    pub change: FleetChange,
+}
+
+/// Everything that serves.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fleet {
+    /// The model servers.
+    pub endpoints: Vec<EndpointSpec>,
+    /// Gateways before them, each with a view of its own; at least 1.
+    pub gateways: usize,
+    /// How often gateways tell each other what they have in flight; none: never.
+    pub share_every: Option<Duration>,
+    /// How often each gateway asks every endpoint for its load.
+    pub scrape_every: Duration,
+    /// Engines tell what enters and leaves their caches, and gateways know it
+    /// so much later; none: gateways go by what they sent.
+    pub kv_events: Option<Duration>,
+    /// What a gateway takes for one request.
+    pub gateway_overhead: Duration,
+    /// What happens meanwhile, in any order.
+    pub events: Vec<FleetEvent>,
+}
+
+impl Fleet {
+    /// So many endpoints with one profile behind one gateway that scrapes every second.
+    pub fn uniform(endpoints: usize, profile: &Profile) -> Fleet {
+        Fleet {
+            endpoints: (0..endpoints).map(|i| EndpointSpec::new(format!("e{i}"), profile)).collect(),
+            gateways: 1,
+            share_every: None,
+            scrape_every: Duration::from_secs(1),
+            kv_events: None,
+            gateway_overhead: Duration::ZERO,
+            events: Vec::new(),
+        }
+    }
+
+    /// Refuses what cannot be simulated.
+    ///
+    /// # Errors
+    /// Names the first such value.
+    pub fn validate(&self) -> Result<(), FleetError> {
+        if self.endpoints.is_empty() {
+            return Err(FleetError::NoEndpoints);
+        }
+        if self.gateways == 0 || self.gateways > MAX_GATEWAYS {
+            return Err(FleetError::Gateways(self.gateways));
+        }
+        if self.scrape_every < MIN_INTERVAL {
+            return Err(FleetError::Interval { what: "scrape interval", given: self.scrape_every });
+        }
+        if let Some(every) = self.share_every.filter(|every| *every < MIN_INTERVAL) {
+            return Err(FleetError::Interval { what: "share interval", given: every });
+        }
+        for (number, endpoint) in self.endpoints.iter().enumerate() {
+            endpoint.validate().map_err(|(field, given)| FleetError::Endpoint {
+                number,
+                name: endpoint.name.clone(),
+                field,
+                given,
+            })?;
+        }
+        let mut names: Vec<&str> = self.endpoints.iter().map(|endpoint| endpoint.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(FleetError::Twice(pair[0].to_owned()));
+        }
+        for event in &self.events {
+            if event.endpoint >= self.endpoints.len() {
+                return Err(FleetError::EventEndpoint(event.endpoint));
+            }
+            if let FleetChange::Slow { slowness } = event.change
+                && !is_factor(slowness)
+            {
+                return Err(FleetError::EventSlowness(slowness));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// More gateways than anybody has, and still little memory each.
+const MAX_GATEWAYS: usize = 1024;
+/// Below it a run would consist of scrapes.
+const MIN_INTERVAL: Duration = Duration::from_millis(1);
+
+fn is_factor(x: f64) -> bool {
+    (1e-3..=1e3).contains(&x)
+}
+
+impl EndpointSpec {
+    fn validate(&self) -> Result<(), (&'static str, f64)> {
+        let p = &self.profile;
+        let constants = [("a", p.a), ("b", p.b), ("c", p.c), ("d", p.d), ("e", p.e)];
+        for (field, value) in constants {
+            if !(0.0..=1e6).contains(&value) {
+                return Err((field, value));
+            }
+        }
+        if p.a + p.b <= 0.0 {
+            return Err(("a", p.a));
+        }
+        let whole = [
+            ("kv_tokens", p.kv_tokens),
+            ("max_num_seqs", p.max_num_seqs),
+            ("max_batched_tokens", p.max_batched_tokens),
+        ];
+        for (field, value) in whole {
+            if value == 0 {
+                return Err((field, 0.0));
+            }
+        }
+        if !is_factor(self.slowness) {
+            return Err(("slowness", self.slowness));
+        }
+        if !(1e-6..=1e6).contains(&self.weight) {
+            return Err(("weight", self.weight));
+        }
+        if !(0.0..=1e3).contains(&self.host_ms_per_token) {
+            return Err(("host_ms_per_token", self.host_ms_per_token));
+        }
+        if !(0.0..=1e7).contains(&self.adapter_load_ms) {
+            return Err(("adapter_load_ms", self.adapter_load_ms));
+        }
+        Ok(())
+    }
+}
+
+/// A fleet that cannot be simulated.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum FleetError {
+    /// There is nothing to send to.
+    #[error("the fleet has no endpoints")]
+    NoEndpoints,
+    /// None, or more than a run can hold.
+    #[error("{0} gateways: from 1 to {MAX_GATEWAYS}")]
+    Gateways(usize),
+    /// It would do nothing else.
+    #[error("{what} {given:?} is shorter than a millisecond")]
+    Interval {
+        /// Of what.
+        what: &'static str,
+        /// As it was given.
+        given: Duration,
+    },
+    /// A number of an endpoint is out of range.
+    #[error("endpoint {number} ({name}): {field} cannot be {given}")]
+    Endpoint {
+        /// Its place in the list, from 0.
+        number: usize,
+        /// Its name.
+        name: String,
+        /// Which number.
+        field: &'static str,
+        /// As it was given.
+        given: f64,
+    },
+    /// A name that two endpoints have.
+    #[error("two endpoints are named {0}")]
+    Twice(String),
+    /// An event of an endpoint that is not there.
+    #[error("an event names endpoint {0}, which the fleet does not have")]
+    EventEndpoint(usize),
+    /// An event with an impossible factor.
+    #[error("an event makes an endpoint {0} times as slow")]
+    EventSlowness(f64),
+}

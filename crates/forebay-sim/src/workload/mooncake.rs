@@ -1,0 +1,175 @@
+//! A trace with prefix identity, as Mooncake publishes them.
+
+use std::sync::Arc;
+
+use forebay_core::Time;
+use rand::RngExt;
+use rand_core::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+use super::{SimRequest, Workload, link};
+
+/// One line of the trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MooncakeRow {
+    /// Milliseconds from the start of the trace.
+    pub timestamp_ms: u64,
+    /// Prompt tokens.
+    pub input_length: u32,
+    /// Generated tokens.
+    pub output_length: u32,
+    /// One for each block of 512 tokens, the last one perhaps in part; equal
+    /// ids mean an equal prompt up to there.
+    pub hash_ids: Vec<u64>,
+}
+
+/// A trace at another rate: copies of it overlaid, each begun at a place of its
+/// own and with prefixes of its own, and time stretched for what is left.
+///
+/// Overlaying keeps what happens within a copy as it was: how long one waits
+/// until a prefix comes back, and how bursts come.
+#[derive(Clone, Debug)]
+pub struct MooncakeTrace {
+    rows: Arc<[MooncakeRow]>,
+    copies: Vec<Copy>,
+    /// Time runs so many times as fast as in the trace.
+    speed: f64,
+    /// Milliseconds of the whole trace.
+    span: f64,
+    /// Milliseconds within which what has one timestamp is spread.
+    spread: f64,
+    rng: Pcg64Mcg,
+    limit: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Copy {
+    salt: u64,
+    at: usize,
+    /// Milliseconds of trace time before its rows begin again from the first.
+    offset: f64,
+    /// When its next row arrives, in milliseconds of trace time.
+    next: f64,
+}
+
+/// Tokens in one block of these traces.
+const BLOCK: u32 = 512;
+/// Timestamps of the published traces come in steps of three seconds.
+const STEP_MS: f64 = 3_000.0;
+
+impl MooncakeTrace {
+    /// The rows at `rate` requests per second, `limit` requests in all, in
+    /// `copies` copies at a time; 0 copies: as many as make the rate without
+    /// changing time by more than it takes to get whole ones.
+    ///
+    /// Without rows there are no requests.
+    pub fn new(rows: Arc<[MooncakeRow]>, rate: f64, copies: usize, limit: u64, seed: u64) -> MooncakeTrace {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6d6f_6f6e);
+        let last = rows.last().map_or(0.0, |row| row.timestamp_ms as f64);
+        let span = last + STEP_MS;
+        let own_rate = rows.len() as f64 / span * 1e3;
+        let rate = if rate.is_finite() && rate > 0.0 { rate } else { own_rate.max(1e-9) };
+        let copies = match copies {
+            0 => ((rate / own_rate.max(1e-9)).round() as usize).clamp(1, 100_000),
+            copies => copies,
+        };
+        let speed = rate / (own_rate * copies as f64).max(1e-9);
+        let mut trace = MooncakeTrace { rows, copies: Vec::new(), speed, span, spread: STEP_MS, rng, limit };
+        if trace.rows.is_empty() {
+            return trace;
+        }
+        for number in 0..copies {
+            let from = trace.rng.random_range(0..trace.rows.len());
+            let offset = -(trace.rows[from].timestamp_ms as f64);
+            let salt = link(seed, number as u64);
+            let mut copy = Copy { salt, at: from, offset, next: 0.0 };
+            copy.next = trace.rows[from].timestamp_ms as f64 + copy.offset;
+            trace.copies.push(copy);
+        }
+        rng = trace.rng.clone();
+        for copy in &mut trace.copies {
+            copy.next += rng.random::<f64>() * trace.spread;
+        }
+        trace.rng = rng;
+        trace
+    }
+}
+
+impl Workload for MooncakeTrace {
+    fn block_tokens(&self) -> u32 {
+        BLOCK
+    }
+
+    fn next_request(&mut self) -> Option<SimRequest> {
+        self.limit = self.limit.checked_sub(1)?;
+        // Few copies, so that looking at each is cheaper than a heap.
+        let (first, _) = self.copies.iter().enumerate().min_by(|(_, a), (_, b)| a.next.total_cmp(&b.next))?;
+        let rows = Arc::clone(&self.rows);
+        let copy = &mut self.copies[first];
+        let row = &rows[copy.at];
+        let arrival = Time::from_millis_f64(copy.next / self.speed);
+        let salt = copy.salt;
+        copy.at += 1;
+        if copy.at == rows.len() {
+            // Again from the first row, with new prefixes.
+            copy.at = 0;
+            copy.offset += self.span;
+            copy.salt = link(copy.salt, 1);
+        }
+        // What shares a timestamp is spread over the step; order may change
+        // within it, as it was lost anyway, but time must not go backwards.
+        let next = rows[copy.at].timestamp_ms as f64 + copy.offset;
+        copy.next = (next + self.rng.random::<f64>() * self.spread).max(copy.next);
+        let full = (row.input_length / BLOCK) as usize;
+        let chain: Arc<[u64]> = row.hash_ids.iter().take(full).map(|id| link(salt, *id)).collect();
+        Some(SimRequest::new(arrival, chain, row.input_length, row.output_length))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Arc<[MooncakeRow]> {
+        (0..40u64)
+            .map(|i| MooncakeRow {
+                timestamp_ms: i / 4 * 3_000,
+                input_length: 1_400,
+                output_length: 10,
+                hash_ids: vec![0, i % 5 + 1, 100 + i],
+            })
+            .collect()
+    }
+
+    fn all(rate: f64, copies: usize, seed: u64) -> Vec<SimRequest> {
+        let mut trace = MooncakeTrace::new(rows(), rate, copies, 400, seed);
+        std::iter::from_fn(move || trace.next_request()).collect()
+    }
+
+    #[test]
+    fn arrivals_are_in_order_and_at_the_rate() {
+        for (rate, copies) in [(1.0, 0), (1.0, 1), (13.0, 0), (13.0, 4)] {
+            let all = all(rate, copies, 3);
+            assert_eq!(all.len(), 400);
+            assert!(all.windows(2).all(|pair| pair[0].arrival <= pair[1].arrival));
+            let took = all[399].arrival.as_millis_f64() / 1e3;
+            let got = 400.0 / took;
+            assert!((got / rate - 1.0).abs() < 0.15, "{got} for {rate} with {copies}");
+        }
+    }
+
+    #[test]
+    fn copies_and_repetitions_share_nothing_and_seeds_differ() {
+        let one = all(1.0, 1, 3);
+        // The last block is not full; the first is the same for all of a copy.
+        assert!(one.iter().all(|request| request.chain.len() == 2));
+        let firsts = |all: &[SimRequest]| {
+            all.iter().map(|request| request.chain[0]).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert!((10..=11).contains(&firsts(&one).len()), "{}", firsts(&one).len());
+        assert!(firsts(&all(1.0, 4, 3)).len() > 11);
+        let times = |seed| all(2.0, 0, seed).iter().map(|r| r.arrival).collect::<Vec<_>>();
+        assert_eq!(times(5), times(5));
+        assert_ne!(times(5), times(6));
+    }
+}

@@ -1,8 +1,11 @@
-//! The control plane: health, readiness, metrics and status, on a port of its own.
+//! The control plane: health, readiness, metrics, status and changes while
+//! running, on a port of its own.
 //!
-//! What it shows comes through [`StatusSource`], which the binary implements;
-//! this crate knows how to say it and how not to be held up by who asks.
+//! What it shows comes through [`StatusSource`] and what it changes goes
+//! through [`FleetControl`], which the binary implements; this crate knows how
+//! to say it and how not to be held up by who asks.
 
+mod control;
 mod error;
 mod model;
 mod page;
@@ -10,8 +13,11 @@ mod process;
 mod routes;
 mod server;
 
+pub use control::{ControlError, EndpointPatch, FleetControl, OperatorState, PoolPatch};
 pub use model::{
-    BodyEdit, DecisionView, EndpointStatus, PoolReadiness, PoolStatus, Readiness, RequestTotals, Status,
+    AdapterStatus, BodyEdit, CandidateView, DecisionView, EndpointStatus, GpuStatus, KvEventStatus,
+    PoolReadiness, PoolStatus, PredictionError, PrefixIndexStatus, Readiness, RequestTotals, ScrapeStatus,
+    ShadowStatus, SignalStatus, SpeedStatus, Status,
 };
 pub use process::process_stats;
 pub use server::serve;
@@ -30,6 +36,12 @@ pub trait StatusSource: Send + Sync + 'static {
 
     /// All metrics in the Prometheus text format, version 0.0.4.
     fn metrics(&self) -> String;
+
     /// The newest decisions, newest first, at most `last`.
     fn decisions(&self, last: usize) -> Vec<DecisionView>;
 }
+
+/// Everything that the control plane needs of its process.
+pub trait ControlPlane: StatusSource + FleetControl {}
+
+impl<P: StatusSource + FleetControl> ControlPlane for P {}

@@ -2,6 +2,16 @@
 
 use serde::Serialize;
 
+mod decision;
+mod endpoint;
+mod pool;
+
+pub use decision::{CandidateView, DecisionView};
+pub use endpoint::{
+    AdapterStatus, EndpointStatus, GpuStatus, KvEventStatus, ScrapeStatus, SignalStatus, SpeedStatus,
+};
+pub use pool::{PoolStatus, PredictionError, PrefixIndexStatus, ShadowStatus};
+
 /// `GET /api/v1/status`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Status {
@@ -34,65 +44,6 @@ pub struct RequestTotals {
     pub in_flight: u64,
     /// Open connections of clients.
     pub client_connections: u64,
-}
-
-/// One pool.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct PoolStatus {
-    /// Its name.
-    pub name: String,
-    /// The model that clients ask for.
-    pub model: String,
-    /// How an endpoint is picked.
-    pub policy: String,
-    /// How many of its endpoints may be picked.
-    pub ready: usize,
-    /// Requests in flight on all its endpoints.
-    pub in_flight: u64,
-    /// Its endpoints, in the order of the configuration.
-    pub endpoints: Vec<EndpointStatus>,
-}
-
-/// Why one request went where it went; an element of `GET /api/v1/decisions`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct DecisionView {
-    /// Seconds since the decision.
-    pub age_seconds: f64,
-    /// The pool that was asked.
-    pub pool: String,
-    /// URL of the picked endpoint; empty when it has left since.
-    pub endpoint: String,
-    /// The policy that chose.
-    pub policy: String,
-    /// How many endpoints were eligible.
-    pub candidates: u32,
-    /// What the policy minimised, at the picked endpoint, in the policy's own unit.
-    pub score: f64,
-    /// Requests in flight there before this one.
-    pub in_flight: u32,
-    /// The same in one line.
-    pub reason: String,
-}
-
-/// One endpoint of one pool; also an element of `GET /api/v1/endpoints`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct EndpointStatus {
-    /// How the control API names it.
-    pub id: String,
-    /// The pool.
-    pub pool: String,
-    /// Its address.
-    pub url: String,
-    /// `starting`, `ready`, `unready`, `draining` or `disabled`.
-    pub state: String,
-    /// Relative capacity.
-    pub weight: f64,
-    /// Requests sent there and not finished.
-    pub in_flight: u64,
-    /// Requests sent there since the process started.
-    pub requests: u64,
-    /// Age of its last load report in seconds; none while there is none.
-    pub signal_age_seconds: Option<f64>,
 }
 
 /// One named change to bodies on their way.

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, Id, JoinSet};
 use tower_service::Service;
 
-use crate::{StatusSource, routes};
+use crate::{ControlPlane, routes};
 
 #[cfg(test)]
 mod tests;
@@ -55,17 +55,17 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves the control plane on `listener` until `shutdown` is done; then takes
 /// no more connections, ends those that are open and returns.
-pub async fn serve(listener: TcpListener, source: Arc<dyn StatusSource>, shutdown: impl Future) {
-    serve_within(Limits::default(), listener, source, shutdown).await;
+pub async fn serve(listener: TcpListener, plane: Arc<dyn ControlPlane>, shutdown: impl Future) {
+    serve_within(Limits::default(), listener, plane, shutdown).await;
 }
 
 async fn serve_within(
     limits: Limits,
     listener: TcpListener,
-    source: Arc<dyn StatusSource>,
+    plane: Arc<dyn ControlPlane>,
     shutdown: impl Future,
 ) {
-    let router = routes::router(source);
+    let router = routes::router(plane);
     let (stop, stopped) = watch::channel(false);
     let mut connections = Connections::default();
     tokio::pin!(shutdown);

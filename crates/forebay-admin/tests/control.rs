@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forebay_admin::{
-    BodyEdit, EndpointStatus, PoolReadiness, PoolStatus, Readiness, RequestTotals, Status, StatusSource,
+    BodyEdit, CandidateView, ControlError, ControlPlane, EndpointPatch, EndpointStatus, FleetControl,
+    OperatorState, PoolPatch, PoolReadiness, PoolStatus, Readiness, RequestTotals, Status, StatusSource,
 };
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,6 +26,8 @@ struct Fake {
     draining: AtomicBool,
     ready: AtomicUsize,
     metrics: Mutex<String>,
+    endpoint_patches: Mutex<Vec<EndpointPatch>>,
+    pool_patches: Mutex<Vec<PoolPatch>>,
 }
 
 impl StatusSource for Fake {
@@ -37,7 +40,7 @@ impl StatusSource for Fake {
             weight: 2.0,
             in_flight: 3,
             requests: 40,
-            signal_age_seconds: None,
+            ..EndpointStatus::default()
         };
         Status {
             version: "0.1.0".to_owned(),
@@ -59,6 +62,7 @@ impl StatusSource for Fake {
                     ready: self.ready.load(SeqCst),
                     in_flight: 6,
                     endpoints: vec![endpoint("chat", 8001, "ready"), endpoint("chat", 8002, "unready")],
+                    ..PoolStatus::default()
                 },
                 PoolStatus {
                     name: "embed".to_owned(),
@@ -88,6 +92,7 @@ impl StatusSource for Fake {
             forebay_admin::DecisionView {
                 pool: "chat".to_owned(),
                 reason: "only one".to_owned(),
+                candidates_priced: vec![CandidateView { wait_ms: 1.5, ..CandidateView::default() }],
                 ..Default::default()
             };
             last.min(3)
@@ -96,6 +101,29 @@ impl StatusSource for Fake {
 
     fn metrics(&self) -> String {
         self.metrics.lock().expect("no panic").clone()
+    }
+}
+
+impl FleetControl for Fake {
+    fn patch_endpoint(&self, id: &str, patch: &EndpointPatch) -> Result<EndpointStatus, ControlError> {
+        let mut all = self.status().pools.into_iter().flat_map(|pool| pool.endpoints);
+        let mut endpoint = all.find(|endpoint| endpoint.id == id).ok_or(ControlError::Unknown)?;
+        if patch.weight == Some(7.0) {
+            return Err(ControlError::Fixed { field: "weight" });
+        }
+        endpoint.state = patch.state.map_or(endpoint.state, |state| state.as_str().to_owned());
+        self.endpoint_patches.lock().expect("no panic").push(patch.clone());
+        Ok(endpoint)
+    }
+
+    fn patch_pool(&self, name: &str, patch: &PoolPatch) -> Result<PoolStatus, ControlError> {
+        let mut all = self.status().pools.into_iter();
+        let pool = all.find(|pool| pool.name == name).ok_or(ControlError::Unknown)?;
+        if patch.policy.as_deref() == Some("best") {
+            return Err(ControlError::Invalid { field: "policy", allowed: vec!["predictive", "random"] });
+        }
+        self.pool_patches.lock().expect("no panic").push(patch.clone());
+        Ok(pool)
     }
 }
 
@@ -114,10 +142,12 @@ async fn admin() -> Admin {
         draining: AtomicBool::new(false),
         ready: AtomicUsize::new(1),
         metrics: Mutex::new("# TYPE a gauge\na 1\n".to_owned()),
+        endpoint_patches: Mutex::default(),
+        pool_patches: Mutex::default(),
     });
     let (stop, stopped) = oneshot::channel::<()>();
-    let source: Arc<dyn StatusSource> = fake.clone();
-    let task = tokio::spawn(async move { forebay_admin::serve(listener, source, stopped).await });
+    let plane: Arc<dyn ControlPlane> = fake.clone();
+    let task = tokio::spawn(async move { forebay_admin::serve(listener, plane, stopped).await });
     Admin { address, fake, stop: Some(stop), task }
 }
 
@@ -159,6 +189,14 @@ impl Admin {
 
     async fn ask(&self, method: &str, path: &str) -> Answer {
         self.raw(&format!("{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")).await
+    }
+
+    async fn patch(&self, path: &str, headers: &str, body: &str) -> Answer {
+        let length = body.len();
+        self.raw(&format!(
+            "PATCH {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{headers}content-length: {length}\r\n\r\n{body}"
+        ))
+        .await
     }
 
     async fn get(&self, path: &str) -> Answer {
@@ -230,6 +268,9 @@ async fn decisions_are_listed_as_many_as_asked_for() {
         let list = admin.get(&format!("/api/v1/decisions{query}")).await.json();
         assert_eq!(list["decisions"].as_array().map(Vec::len), Some(count), "{query}");
     }
+    let one = &admin.get("/api/v1/decisions?last=1").await.json()["decisions"][0];
+    assert_eq!(one.pointer("/candidates_priced/0/wait_ms"), Some(&json!(1.5)));
+    assert_eq!((&one["shadow"], &one["fallback"]), (&json!(null), &json!(false)));
     let bad = admin.get("/api/v1/decisions?last=many").await;
     assert_eq!((bad.status, &bad.json()["error"]["param"]), (400, &Value::from("last")));
 }
@@ -258,11 +299,95 @@ async fn status_and_endpoints_are_json() {
     let list = admin.get("/api/v1/endpoints").await.json();
     let ids: Vec<_> = list["endpoints"].as_array().expect("a list").iter().map(|e| &e["id"]).collect();
     assert_eq!(ids, ["chat-8001", "chat-8002", "embed-8003"]);
-    assert_eq!(
-        list["endpoints"][0],
-        json!({"id": "chat-8001", "pool": "chat", "url": "http://127.0.0.1:8001", "state": "ready",
-               "weight": 2.0, "in_flight": 3, "requests": 40, "signal_age_seconds": null})
-    );
+    let first = &list["endpoints"][0];
+    for (key, expected) in [
+        ("id", json!("chat-8001")),
+        ("pool", json!("chat")),
+        ("url", json!("http://127.0.0.1:8001")),
+        ("state", json!("ready")),
+        ("weight", json!(2.0)),
+        ("in_flight", json!(3)),
+        ("requests", json!(40)),
+        ("signal_age_seconds", json!(null)),
+        ("kv_events", json!([])),
+    ] {
+        assert_eq!(first[key], expected, "{key}");
+    }
+    assert_eq!(first.pointer("/signals/kv_usage"), Some(&json!(null)));
+    assert_eq!(&admin.get("/api/v1/endpoints/chat-8001").await.json(), first);
+    assert_eq!(admin.get("/api/v1/pools/chat").await.json()["policy"], "least_work");
+    for (path, code) in
+        [("/api/v1/endpoints/chat-1", "unknown_endpoint"), ("/api/v1/pools/ch%20at", "unknown_pool")]
+    {
+        let answer = admin.get(path).await;
+        assert_eq!((answer.status, &answer.json()["error"]["code"]), (404, &json!(code)), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn changes_are_handed_on_and_answered_with_what_is_now() {
+    let admin = admin().await;
+    let answer = admin.patch("/api/v1/endpoints/chat-8001", "", r#"{"state":"draining","weight":2}"#).await;
+    assert_eq!((answer.status, &answer.json()["state"]), (200, &json!("draining")));
+    let wanted = EndpointPatch { state: Some(OperatorState::Draining), weight: Some(2.0) };
+    assert_eq!(*admin.fake.endpoint_patches.lock().expect("no panic"), [wanted]);
+
+    let body = r#"{"policy":"least_work","profile":"lean","shadow_policy":"random"}"#;
+    let answer = admin.patch("/api/v1/pools/chat", "content-type: text/plain\r\n", body).await;
+    assert_eq!((answer.status, &answer.json()["name"]), (200, &json!("chat")));
+    assert_eq!(admin.patch("/api/v1/pools/chat", "", r#"{"shadow_policy":null}"#).await.status, 200);
+    let word = |word: &str| Some(word.to_owned());
+    let all =
+        PoolPatch { policy: word("least_work"), profile: word("lean"), shadow_policy: Some(word("random")) };
+    let none = PoolPatch { shadow_policy: Some(None), ..PoolPatch::default() };
+    assert_eq!(*admin.fake.pool_patches.lock().expect("no panic"), [all, none]);
+}
+
+#[tokio::test]
+async fn a_bad_change_is_refused_with_the_field_and_what_it_may_be() {
+    let admin = admin().await;
+    let (endpoint, pool) = ("/api/v1/endpoints/chat-8001", "/api/v1/pools/chat");
+    for (path, body, status, param, says) in [
+        (
+            endpoint,
+            r#"{"state":"off"}"#,
+            400,
+            json!("state"),
+            "one of ready, draining, disabled, not \"off\"",
+        ),
+        (endpoint, r#"{"state":null}"#, 400, json!("state"), "not null"),
+        (endpoint, r#"{"weight":"2"}"#, 400, json!("weight"), "a number from 0.000001"),
+        (endpoint, r#"{"weight":0}"#, 400, json!("weight"), "not 0"),
+        (endpoint, r#"{"weight":-1}"#, 400, json!("weight"), "not -1"),
+        (endpoint, r#"{"weight":1e300}"#, 400, json!("weight"), "not 1e+300"),
+        (endpoint, r#"{"wait":1}"#, 400, json!(null), "unknown field `wait`, expected `state` or `weight`"),
+        (endpoint, r#"{"weight":1,"weight":2}"#, 400, json!(null), "duplicate field `weight`"),
+        (endpoint, "{}", 400, json!(null), "give state or weight"),
+        (endpoint, "", 400, json!(null), "cannot be read"),
+        (endpoint, "[", 400, json!(null), "cannot be read"),
+        (endpoint, r#"{"weight":7}"#, 501, json!("weight"), "while running"),
+        (pool, r#"{"policy":"best"}"#, 400, json!("policy"), "must be one of predictive, random"),
+        (pool, r#"{"profile":3}"#, 400, json!("profile"), "must be a name, not 3"),
+        (pool, r#"{"policy":null}"#, 400, json!("policy"), "must be a name, not null"),
+        (pool, r#"{"polcy":"x"}"#, 400, json!(null), "`policy`, `profile`, `shadow_policy`"),
+        (pool, "{}", 400, json!(null), "give policy, profile or shadow_policy"),
+        ("/api/v1/pools/chap", r#"{"policy":"random"}"#, 404, json!(null), "no pool \"chap\""),
+        ("/api/v1/endpoints/0.1", r#"{"weight":1}"#, 404, json!(null), "no endpoint \"0.1\""),
+    ] {
+        let answer = admin.patch(path, "", body).await;
+        let error = &answer.json()["error"];
+        assert_eq!((answer.status, &error["param"]), (status, &param), "{path} {body}: {error}");
+        let message = error["message"].as_str().expect("text");
+        assert!(message.contains(says), "{path} {body}: {message}");
+    }
+    let long = format!("{{\"state\":\"{}\"}}", "x".repeat(20_000));
+    assert_eq!(admin.patch(endpoint, "", &long).await.status, 413);
+    let from_a_page = admin.patch(endpoint, "origin: http://x\r\n", r#"{"weight":1}"#).await;
+    assert_eq!(from_a_page.status, 403);
+    assert!(admin.fake.endpoint_patches.lock().expect("no panic").is_empty());
+    assert!(admin.fake.pool_patches.lock().expect("no panic").is_empty());
+    let answer = admin.ask("DELETE", "/api/v1/pools/chat").await;
+    assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, HEAD, PATCH")));
 }
 
 #[tokio::test]

@@ -1,6 +1,8 @@
 use super::*;
 
-use crate::model::{Readiness, Status};
+use crate::StatusSource;
+use crate::control::{ControlError, EndpointPatch, FleetControl, PoolPatch};
+use crate::model::{EndpointStatus, PoolStatus, Readiness, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
@@ -24,6 +26,16 @@ impl StatusSource for Heavy {
 
     fn metrics(&self) -> String {
         "x".repeat(64 << 20)
+    }
+}
+
+impl FleetControl for Heavy {
+    fn patch_endpoint(&self, _id: &str, _patch: &EndpointPatch) -> Result<EndpointStatus, ControlError> {
+        Err(ControlError::Unknown)
+    }
+
+    fn patch_pool(&self, _name: &str, _patch: &PoolPatch) -> Result<PoolStatus, ControlError> {
+        Err(ControlError::Unknown)
     }
 }
 

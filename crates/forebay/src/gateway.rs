@@ -18,12 +18,13 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use crate::cli::Failure;
+use crate::control::Watched;
 use crate::kv::Caches;
 use crate::members::{Members, Traffic};
 use crate::pools::{gate_config, kv_sources, scrape_target};
 use crate::prefix_snapshot::{self, Keeper};
 use crate::signals_table::SignalsTable;
-use crate::status::StatusPage;
+use crate::status::{self, Sources, StatusPage};
 
 /// Unused connections to engines are closed after this; uvicorn, and with it
 /// vLLM, closes them after 5 s.
@@ -117,22 +118,29 @@ impl Gateway {
         let fleet = Fleet::start(Arc::clone(&members), HttpProbe::new(), id_seed)
             .map_err(Failure::doing("cannot start the probes"))?;
         let fleet = Arc::new(fleet);
-        let Targets { probes, scrapes } = targets;
-        fleet.set_targets(probes);
+        fleet.set_targets(targets.probes.clone());
         for (key, endpoint) in members.endpoints() {
             if let Some(evidence) = fleet.evidence(key) {
                 let fleet = Arc::downgrade(&fleet);
                 endpoint.set_signals(Arc::new(Traffic { evidence, fleet, id: key }));
             }
         }
-        fleet.set_scrape_targets(scrapes);
+        fleet.set_scrape_targets(targets.scrapes.clone());
         let feeds = Feeds::start(&config, &proxy)?;
 
         let (alive, ended) = mpsc::channel(1);
         for (worker, sockets) in sockets.into_iter().enumerate() {
             start_worker(worker, sockets, Arc::clone(&proxy), alive.clone())?;
         }
-        let page = Arc::new(StatusPage::new(Arc::clone(&proxy), table, config.clone(), file));
+        let sources = Sources {
+            proxy: Arc::clone(&proxy),
+            members,
+            fleet: Arc::downgrade(&fleet),
+            watched: targets,
+            table,
+            feeds: feeds.as_ref().map(|feeds| Arc::clone(&feeds.feeds)),
+        };
+        let page = Arc::new(StatusPage::new(sources, config.clone(), file));
         Ok(Gateway {
             proxy,
             page,
@@ -167,6 +175,7 @@ impl Gateway {
         let Some(listener) = self.admin_listener.take() else { return Ok(()) };
         let listener = TcpListener::from_std(listener).map_err(Failure::doing("control plane"))?;
         let page: Arc<StatusPage> = Arc::clone(&self.page);
+        tokio::spawn(status::watch_fallbacks(Arc::clone(&page)));
         // It answers until the process ends, also while draining.
         tokio::spawn(forebay_admin::serve(listener, page, std::future::pending::<()>()));
         Ok(())
@@ -213,15 +222,9 @@ fn groups(pools: &[Pool]) -> Vec<u32> {
     group.iter().map(|g| numbers.binary_search(g).unwrap_or(0) as u32).collect()
 }
 
-/// What the fleet is to look at.
-struct Targets {
-    probes: Vec<Target<EndpointKey>>,
-    scrapes: Vec<ScrapeTarget<EndpointKey>>,
-}
-
 /// Makes pools and endpoints known to their Gates; returns what is to be
 /// probed and scraped.
-fn join_endpoints(config: &Config, live: &Live<Endpoint>, metrics: &Metrics, workers: usize) -> Targets {
+fn join_endpoints(config: &Config, live: &Live<Endpoint>, metrics: &Metrics, workers: usize) -> Watched {
     let versions = Versions::of(config);
     let mut probes: BTreeMap<EndpointKey, Target<_>> = BTreeMap::new();
     let mut scrapes: BTreeMap<EndpointKey, ScrapeTarget<_>> = BTreeMap::new();
@@ -261,13 +264,22 @@ fn join_endpoints(config: &Config, live: &Live<Endpoint>, metrics: &Metrics, wor
             }
         }
     }
-    Targets { probes: probes.into_values().collect(), scrapes: scrapes.into_values().collect() }
+    Watched { probes: probes.into_values().collect(), scrapes: scrapes.into_values().collect() }
 }
 
 /// Subscriptions to what engines say of their caches, on a runtime of their own.
 struct Feeds {
-    _feeds: KvFeeds,
-    _runtime: tokio::runtime::Runtime,
+    feeds: Arc<KvFeeds>,
+    runtime: Option<tokio::runtime::Runtime>,
+}
+
+impl Drop for Feeds {
+    fn drop(&mut self) {
+        // Nobody waits for it: it may be dropped where nothing may block.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 impl Feeds {
@@ -295,7 +307,7 @@ impl Feeds {
             .map_err(Failure::doing("cannot start following KV events"))?;
         let feeds = KvFeeds::new(runtime.handle().clone(), caches, KvSettings::default());
         sources.into_iter().for_each(|source| feeds.follow(source));
-        Ok(Some(Feeds { _feeds: feeds, _runtime: runtime }))
+        Ok(Some(Feeds { feeds: Arc::new(feeds), runtime: Some(runtime) }))
     }
 }
 

@@ -8,6 +8,7 @@ use clap::Parser;
 
 mod check;
 mod cli;
+mod control;
 mod decisions;
 mod demo;
 mod engine;

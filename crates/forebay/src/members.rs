@@ -5,9 +5,9 @@ use std::sync::{Arc, Weak};
 
 use forebay_config::Config;
 use forebay_core::{EndpointState, LoadReport, ModelId, PoolId};
-use forebay_fleet::{Evidence, Fleet, Identity, Membership};
+use forebay_fleet::{Evidence, Fleet, Identity, Membership, Scraped};
 use forebay_live::{EndpointKey, Live};
-use forebay_metrics::EndpointStateLabel;
+use forebay_metrics::{EndpointStateLabel, Page};
 use forebay_proxy::{Endpoint, EndpointSignals, Proxy};
 use forebay_wire::signals::{Dialect, ResidentModel, Signals};
 use parking_lot::Mutex;
@@ -40,6 +40,8 @@ struct Known {
     mistaken: BTreeSet<EndpointKey>,
     /// Adapters that each endpoint lists.
     adapters: BTreeMap<EndpointKey, Vec<String>>,
+    /// What an operator decided, which counts above everything else.
+    wanted: BTreeMap<EndpointKey, EndpointState>,
 }
 
 impl Members {
@@ -56,13 +58,16 @@ impl Members {
         self.endpoints.iter().map(|(key, endpoint)| (*key, endpoint))
     }
 
-    /// Ready is who answers its probes and serves what it should.
+    /// Ready is who answers its probes and serves what it should, unless an
+    /// operator decided otherwise.
     fn settle_state(&self, id: EndpointKey) {
-        let state = {
-            let known = self.known.lock();
-            let Some(&probed) = known.probed.get(&id) else { return };
-            let mistaken = known.mistaken.contains(&id);
-            if probed == EndpointState::Ready && mistaken { EndpointState::Unready } else { probed }
+        // Held until the Gate knows: what was decided last is told last.
+        let known = self.known.lock();
+        let state = match (known.wanted.get(&id), known.probed.get(&id)) {
+            (Some(wanted), _) => *wanted,
+            (None, Some(EndpointState::Ready)) if known.mistaken.contains(&id) => EndpointState::Unready,
+            (None, Some(probed)) => *probed,
+            (None, None) => return,
         };
         self.live.set_state(id, state);
         if let Some(endpoint) = self.endpoints.get(&id)
@@ -70,6 +75,42 @@ impl Members {
         {
             endpoint.upstream().metrics().state(label);
         }
+    }
+
+    /// An operator wants the endpoint in this state, or as its probes say.
+    pub(crate) fn want(&self, id: EndpointKey, state: Option<EndpointState>) {
+        {
+            let mut known = self.known.lock();
+            let now = self.live.load(id).map(|load| load.state);
+            match state {
+                Some(state) => {
+                    // Where nobody probes, what it was is all that is known.
+                    if let Some(now) = now {
+                        known.probed.entry(id).or_insert(now);
+                    }
+                    known.wanted.insert(id, state);
+                }
+                None => {
+                    known.wanted.remove(&id);
+                }
+            }
+        }
+        self.settle_state(id);
+    }
+
+    /// What an operator decided of an endpoint; none when nothing.
+    pub(crate) fn wanted(&self, id: EndpointKey) -> Option<EndpointState> {
+        self.known.lock().wanted.get(&id).copied()
+    }
+
+    /// The adapters that an endpoint lists.
+    pub(crate) fn adapters(&self, id: EndpointKey) -> Vec<String> {
+        self.known.lock().adapters.get(&id).cloned().unwrap_or_default()
+    }
+
+    /// The adapters that all endpoints list.
+    pub(crate) fn all_adapters(&self) -> Vec<String> {
+        self.known.lock().adapters.values().flatten().cloned().collect()
     }
 
     fn name(&self, id: EndpointKey) -> &str {
@@ -183,6 +224,12 @@ impl Membership for Members {
 
     fn detected(&self, id: EndpointKey, dialect: Dialect) {
         self.table.set_dialect(id, dialect);
+    }
+
+    fn scraped(&self, _: EndpointKey, scraped: &Scraped) {
+        if let Some(page) = Page::from_word(scraped.page.label()) {
+            self.proxy.metrics().scraped(page, scraped.took);
+        }
     }
 
     fn scrape_failed(&self, id: EndpointKey, why: &'static str) {

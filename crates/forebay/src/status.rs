@@ -1,74 +1,136 @@
 //! What the control plane shows of a running gateway.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+mod decisions;
+mod endpoints;
+mod fallbacks;
+mod readings;
+
+use std::sync::{Arc, Weak};
 
 use forebay_admin::{
-    BodyEdit, DecisionView, EndpointStatus, PoolReadiness, PoolStatus, Readiness, RequestTotals, Status,
-    StatusSource,
+    BodyEdit, DecisionView, PoolReadiness, PoolStatus, PredictionError, PrefixIndexStatus, Readiness,
+    RequestTotals, ShadowStatus, Status, StatusSource,
 };
-use forebay_config::Config;
+use forebay_config::{Config, Pool};
 use forebay_core::PoolId;
-use forebay_live::{EndpointKey, GateDecision};
-use forebay_proxy::{DrainPhase, Proxy};
+use forebay_fleet::Fleet;
+use forebay_fleet::kv::KvFeeds;
+use forebay_gate::PoolLoad;
+use forebay_live::EndpointView;
+use forebay_metrics::PoolMetrics;
+use forebay_proxy::{DrainPhase, Endpoint, Proxy};
 
+use crate::control::{Decides, Deciding, Watched};
+use crate::members::Members;
 use crate::signals_table::SignalsTable;
 
-/// Reads the state of the gateway when asked.
+pub(crate) use endpoints::id as endpoint_id;
+pub(crate) use fallbacks::watch as watch_fallbacks;
+
+/// Reads the state of the gateway when asked, and changes it when told.
 pub(crate) struct StatusPage {
-    proxy: Arc<Proxy>,
+    pub(crate) proxy: Arc<Proxy>,
+    pub(crate) members: Arc<Members>,
+    pub(crate) fleet: Weak<Fleet<Members>>,
+    pub(crate) watched: Watched,
+    /// How each pool decides now.
+    pub(crate) deciding: Deciding,
+    pub(crate) config: Config,
     table: Arc<SignalsTable>,
-    config: Config,
+    feeds: Option<Arc<KvFeeds>>,
+    pools: Vec<PoolMetrics>,
     file: Option<String>,
 }
 
+/// What a page is made of.
+pub(crate) struct Sources {
+    pub(crate) proxy: Arc<Proxy>,
+    pub(crate) members: Arc<Members>,
+    pub(crate) fleet: Weak<Fleet<Members>>,
+    /// What the fleet watches.
+    pub(crate) watched: Watched,
+    pub(crate) table: Arc<SignalsTable>,
+    /// None where no engine tells what it holds.
+    pub(crate) feeds: Option<Arc<KvFeeds>>,
+}
+
 impl StatusPage {
-    pub(crate) fn new(
-        proxy: Arc<Proxy>,
-        table: Arc<SignalsTable>,
-        config: Config,
-        file: Option<String>,
-    ) -> StatusPage {
-        StatusPage { proxy, table, config, file }
+    pub(crate) fn new(sources: Sources, config: Config, file: Option<String>) -> StatusPage {
+        let Sources { proxy, members, fleet, watched, table, feeds } = sources;
+        let pools = config.pools.iter().map(|pool| proxy.metrics().pool(&pool.name)).collect();
+        let deciding = Deciding::new(&config);
+        StatusPage { proxy, members, fleet, watched, deciding, config, table, feeds, pools, file }
     }
 
-    fn pools(&self) -> Vec<PoolStatus> {
+    /// Every pool as it is now.
+    pub(crate) fn pools(&self) -> Vec<PoolStatus> {
         let endpoints = self.proxy.live().endpoints();
-        self.config
-            .pools
-            .iter()
-            .enumerate()
-            .map(|(i, pool)| {
-                let id = PoolId(i as u32);
-                let view = self.proxy.live().pool(id);
-                let (ready, in_flight) = view.map_or((0, 0), |view| (view.ready, view.in_flight));
-                let members = endpoints.iter().filter(|view| view.pools.contains(&id));
-                PoolStatus {
-                    name: pool.name.clone(),
-                    model: pool.model.clone(),
-                    policy: pool.policy.to_string(),
-                    ready,
-                    in_flight: u64::from(in_flight),
-                    endpoints: members
-                        .map(|view| EndpointStatus {
-                            id: format!("{}.{}.{}", view.key.gate, view.key.id.slot, view.key.id.generation),
-                            pool: pool.name.clone(),
-                            url: view.member.name.clone(),
-                            state: view.load.state.as_str().to_owned(),
-                            weight: view.load.weight,
-                            in_flight: u64::from(view.load.in_flight),
-                            requests: view.load.picked,
-                            signal_age_seconds: self
-                                .table
-                                .with(view.key, |told| told.at)
-                                .flatten()
-                                .map(|at| self.proxy.live().clock().now().since(at).as_secs_f64()),
-                        })
-                        .collect(),
-                }
-            })
-            .collect()
+        let described = endpoints::Described::new(self);
+        let pools = self.config.pools.iter().enumerate();
+        pools.map(|(i, pool)| self.pool(PoolId(i as u32), pool, &endpoints, &described)).collect()
     }
+
+    fn pool(
+        &self,
+        id: PoolId,
+        pool: &Pool,
+        endpoints: &[EndpointView<Endpoint>],
+        described: &endpoints::Described<'_>,
+    ) -> PoolStatus {
+        let load = self.proxy.live().pool(id);
+        let decides = self.deciding.of(id);
+        let members: Vec<_> = endpoints.iter().filter(|view| view.pools.contains(&id)).collect();
+        let gate = members.first().map(|view| view.key.gate);
+        PoolStatus {
+            name: pool.name.clone(),
+            model: pool.model.clone(),
+            policy: decides.config.policy.to_string(),
+            profile: decides.config.profile.to_string(),
+            fallback: load.is_some_and(|load| load.fallback),
+            ready: load.map_or(0, |load| load.ready),
+            in_flight: load.map_or(0, |load| load.in_flight.into()),
+            waiting: load.map_or(0, |load| load.waiting.into()),
+            ttft_error: load.and_then(|load| load.ttft_error).map(|error| PredictionError {
+                count: error.count.into(),
+                bias: error.bias,
+                mean: error.mean,
+                p50: error.p50,
+                p90: error.p90,
+            }),
+            broken_predictions: load.map_or(0.0, |load| load.broken_predictions),
+            tpot_correction: load.map_or(1.0, |load| load.tpot_correction),
+            shadow: load.and_then(|load| shadow(&decides, &load)),
+            prefix_index: gate.map(|gate| self.index(gate)).unwrap_or_default(),
+            endpoints: members.iter().map(|view| described.endpoint(pool, view)).collect(),
+        }
+    }
+
+    fn index(&self, gate: u32) -> PrefixIndexStatus {
+        self.proxy.live().index(gate).map_or_else(PrefixIndexStatus::default, |index| {
+            let stats = index.stats();
+            PrefixIndexStatus {
+                bytes: index.bytes() as u64,
+                blocks: stats.blocks,
+                evicted_by_capacity: stats.evicted_by_capacity,
+                evicted_by_memory: stats.evicted_by_bytes,
+            }
+        })
+    }
+}
+
+/// The counts since this shadow policy was set.
+fn shadow(decides: &Decides, load: &PoolLoad) -> Option<ShadowStatus> {
+    let policy = decides.config.shadow?;
+    let asked = load.shadow_asked.saturating_sub(decides.shadow_since.asked);
+    let agreed = load.shadow_agreed.saturating_sub(decides.shadow_since.agreed);
+    let difference = load.shadow_difference_ms - decides.shadow_since.difference_ms;
+    let mean = |sum: f64| (asked > 0).then(|| sum / asked as f64);
+    Some(ShadowStatus {
+        policy: policy.to_string(),
+        asked,
+        agreement: mean(agreed as f64),
+        mean_difference_ms: mean(difference),
+    })
 }
 
 impl StatusSource for StatusPage {
@@ -127,34 +189,12 @@ impl StatusSource for StatusPage {
     }
 
     fn decisions(&self, last: usize) -> Vec<DecisionView> {
-        let live = self.proxy.live();
-        let now = live.clock().now();
-        let names: BTreeMap<EndpointKey, String> =
-            live.endpoints().into_iter().map(|view| (view.key, view.member.name.clone())).collect();
-        let view = |decision: GateDecision| {
-            let why = decision.record;
-            let name = |id| names.get(&EndpointKey { gate: decision.gate, id }).cloned().unwrap_or_default();
-            let pool = self.config.pools.get(why.pool.index()).map(|pool| pool.name.clone());
-            DecisionView {
-                age_seconds: now.since(why.at).as_secs_f64(),
-                pool: pool.unwrap_or_default(),
-                endpoint: name(why.endpoint),
-                policy: why.policy.to_string(),
-                candidates: why.candidates,
-                score: why.score,
-                in_flight: why.in_flight,
-                reason: why.reason(name),
-            }
-        };
-        live.decisions(last).into_iter().map(view).collect()
+        self.explain(last)
     }
 
     fn metrics(&self) -> String {
+        self.read();
         let metrics = self.proxy.metrics();
-        for view in self.proxy.live().endpoints() {
-            let (in_flight, requests) = (u64::from(view.load.in_flight), view.load.picked);
-            view.member.upstream().metrics().load(in_flight, requests);
-        }
         metrics.set_process(forebay_admin::process_stats());
         metrics.render()
     }

@@ -1,0 +1,100 @@
+//! Figures that others keep, on their way to the metrics page. Read when the
+//! page is asked for, so that a request costs nothing here.
+
+use forebay_core::{PoolId, Time};
+use forebay_live::EndpointView;
+use forebay_metrics::{
+    DecisionLogReading, EndpointTold, KvReading, PoolReading, PrefixIndexReading, TtftError,
+};
+use forebay_proxy::Endpoint;
+
+use super::StatusPage;
+
+impl StatusPage {
+    /// Brings every figure up to date.
+    pub(super) fn read(&self) {
+        let live = self.proxy.live();
+        let metrics = self.proxy.metrics();
+        let now = live.clock().now();
+        for view in live.endpoints() {
+            self.read_endpoint(&view, now);
+        }
+        for (i, handle) in self.pools.iter().enumerate() {
+            if let Some(reading) = self.pool_reading(PoolId(i as u32)) {
+                handle.set(&reading);
+            }
+        }
+        let mut index = PrefixIndexReading::default();
+        for (_, held) in live.indexes() {
+            let stats = held.stats();
+            index.bytes += held.bytes() as u64;
+            index.blocks += stats.blocks;
+            index.evicted_by_capacity += stats.evicted_by_capacity;
+            index.evicted_by_memory += stats.evicted_by_bytes;
+        }
+        metrics.set_prefix_index(index);
+        metrics.set_kv_events(self.kv_reading());
+        metrics.set_decision_log(live.log_counts().map(|counts| DecisionLogReading {
+            written: counts.written,
+            lost: counts.lost,
+            failed: counts.failed,
+        }));
+    }
+
+    fn read_endpoint(&self, view: &EndpointView<Endpoint>, now: Time) {
+        let handle = view.member.upstream().metrics();
+        let load = &view.load;
+        handle.load(u64::from(load.in_flight), load.picked);
+        let speed = EndpointTold {
+            prefill_factor: Some(load.speed.prefill_factor),
+            decode_factor: Some(load.speed.decode_factor),
+            ..EndpointTold::default()
+        };
+        let told = self.table.with(view.key, |told| EndpointTold {
+            signal_age: told.at.map(|at| now.since(at)),
+            running: told.signals.running,
+            waiting: told.signals.waiting,
+            kv_usage: told.signals.kv_usage.map(f64::from),
+            gpu_utilization: told.signals.gpu.utilization.map(f64::from),
+            gpu_temperature_celsius: told.signals.gpu.temperature_c.map(f64::from),
+            gpu_throttled: told.signals.gpu.throttled(),
+            scrapes_ok: told.scrapes.0,
+            scrapes_failed: told.scrapes.1,
+            ..speed
+        });
+        handle.told(&told.unwrap_or(speed));
+    }
+
+    fn pool_reading(&self, id: PoolId) -> Option<PoolReading> {
+        let load = self.proxy.live().pool(id)?;
+        let shadowed = load.shadow_asked > 0 || self.deciding.of(id).config.shadow.is_some();
+        Some(PoolReading {
+            fallback: load.fallback,
+            ttft_error: load.ttft_error.map(|error| TtftError {
+                bias: error.bias,
+                mean: error.mean,
+                p50: error.p50,
+                p90: error.p90,
+            }),
+            broken_predictions: Some(load.broken_predictions),
+            tpot_correction: Some(load.tpot_correction),
+            shadow: shadowed.then_some((load.shadow_asked, load.shadow_agreed)),
+        })
+    }
+
+    fn kv_reading(&self) -> Option<KvReading> {
+        let feeds = self.feeds.as_ref()?;
+        let mut sum = KvReading::default();
+        for (_, status) in feeds.status() {
+            sum.applied += status.events;
+            sum.skipped += status.skipped;
+            sum.unreadable += status.unreadable;
+            sum.disconnected += status.failures;
+            sum.gaps += status.gaps;
+            sum.failed_replays += status.failed_replays;
+            sum.resets += status.resets;
+            sum.restarts += status.restarts;
+        }
+        Some(sum)
+    }
+}

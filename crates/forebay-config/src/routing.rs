@@ -72,7 +72,7 @@ pub struct Orca {
 
 /// Expressions (CEL) over what is known of a candidate. At least one is there.
 ///
-/// They are kept as text: each is checked for length here, and compiled by the caller.
+/// They are kept as text that is known to compile with the pool's signals.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rule {
     /// Gives a boolean: an endpoint for which it is false is not picked, even

@@ -44,7 +44,10 @@ impl RuleError {
         impl fmt::Display for Reason<'_> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self.0.at {
-                    Some((line, column)) => write!(f, "line {line}, column {column}: {}", self.0.message),
+                    Some((1, column)) => write!(f, "column {column} of the expression: {}", self.0.message),
+                    Some((line, column)) => {
+                        write!(f, "line {line}, column {column} of the expression: {}", self.0.message)
+                    }
                     None => f.write_str(&self.0.message),
                 }
             }

@@ -32,7 +32,9 @@ pub(crate) fn parse(part: Part, text: &str) -> Result<Parsed<'_>, RuleError> {
                     }
                     _ => None,
                 };
-                RuleError { part, at, message: first.msg }
+                // It quotes the text, which may have anything in it.
+                let message = first.msg.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                RuleError { part, at, message }
             }
             None => whole("is not an expression".to_owned()),
         }),

@@ -45,6 +45,8 @@ pub(crate) fn signal_name_problem(text: &str) -> Option<&'static str> {
         Some("is longer than 64 bytes")
     } else if RESERVED.contains(&text) {
         Some("is a word of the rules' language; choose another name")
+    } else if forebay_rule::is_variable(text) {
+        Some("is what rules call something else; choose another name")
     } else {
         None
     }

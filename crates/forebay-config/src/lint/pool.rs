@@ -50,6 +50,12 @@ fn without_effect(pool: &Pool, path: &str, warn: &mut impl FnMut(String, &str)) 
     if pool.profile != default.profile && !by_price {
         warn(format!("{path}.profile"), "has no effect: only the policies predictive and learned read it");
     }
+    if pool.rule.as_ref().is_some_and(|rule| rule.cost_ms.is_some()) && !by_price {
+        warn(
+            format!("{path}.rule.cost_ms"),
+            "has no effect: only the policies predictive and learned go by price; filter works with every policy",
+        );
+    }
     if pool.dynamic_weights && pool.policy == PolicyKind::RoundRobin {
         warn(format!("{path}.weights"), "has no effect: round_robin looks at no weights");
     }

@@ -81,7 +81,7 @@ impl Resolver<'_> {
             shadow_policy: self.optional(&raw.shadow_policy, path, "shadow_policy"),
             fallback: self.field(&raw.fallback, path, "fallback", default.fallback),
             dynamic_weights: weights == WeightSource::Dynamic,
-            rule: self.rule(raw.rule.as_ref(), &join(path, "rule")),
+            rule: self.rule(raw.rule.as_ref(), raw.signals.as_ref(), &join(path, "rule")),
             signals: self.signals(raw.signals.as_ref(), &join(path, "signals")),
             slow_start: self.slow_start(raw.slow_start.as_ref(), &join(path, "slow_start")),
             warm_up: self.warm_up(raw.warm_up.as_ref(), &join(path, "warm_up")),

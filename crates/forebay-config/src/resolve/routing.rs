@@ -11,15 +11,42 @@ use crate::raw::{Named, RawOrca, RawRule, RawScrape, RawSignal, RawSlowStart, Ra
 use crate::routing::{NamedSignal, Orca, Rule, Scrape, WarmUp};
 
 impl Resolver<'_> {
-    pub(super) fn rule(&mut self, raw: Option<&RawRule>, path: &str) -> Option<Rule> {
+    /// Reads a rule and compiles it once for its errors; the names in it are those
+    /// of the pool's signals.
+    pub(super) fn rule(
+        &mut self,
+        raw: Option<&RawRule>,
+        signals: Option<&Named<RawSignal>>,
+        path: &str,
+    ) -> Option<Rule> {
         let raw = raw?;
         if raw.filter.is_none() && raw.cost_ms.is_none() {
             self.error(path, "has neither filter nor cost_ms".to_owned());
         }
-        Some(Rule {
+        let rule = Rule {
             filter: self.optional(&raw.filter, path, "filter"),
             cost_ms: self.optional(&raw.cost_ms, path, "cost_ms"),
-        })
+        };
+        let signals: Vec<&str> =
+            signals.iter().flat_map(|signals| &signals.0).map(|(name, _)| &**name).collect();
+        let parts = [
+            (raw.filter.as_ref(), rule.filter.as_deref(), None),
+            (raw.cost_ms.as_ref(), None, rule.cost_ms.as_deref()),
+        ];
+        for (written, filter, cost_ms) in parts {
+            let Err(error) = forebay_rule::Rule::compile(filter, cost_ms, &signals) else { continue };
+            let path = join(path, error.part.as_str());
+            match written {
+                // What is wrong with signals is said where they are.
+                _ if error.part == forebay_rule::Part::Signals => {}
+                Some(written) if written.text.contains("${") => {
+                    let message = "does not compile; what is wrong is not shown, as it has variables in it";
+                    self.error(&path, message.to_owned());
+                }
+                _ => self.error(&path, error.reason().to_string()),
+            }
+        }
+        Some(rule)
     }
 
     pub(super) fn slow_start(&mut self, raw: Option<&RawSlowStart>, path: &str) -> SlowStart {

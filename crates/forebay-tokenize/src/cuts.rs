@@ -7,13 +7,14 @@
 //! before and after. It is when
 //!
 //! - it is looked for in the text as it is, not in the normalised one;
-//! - it does not ask for word borders around it, nor takes the white space that
-//!   follows along, nor begins with white space, which one before it could take;
+//! - it does not ask for word borders around it, nor begins with white space,
+//!   which one before it could take along;
 //! - no other such token, nor a second one of its kind, can overlap it: none
 //!   contains it, ends with what it begins with, or begins with what it ends with.
 //!
 //! A part is tokenised together with the token before it, which is then left
-//! out: the very beginning of a text is special to some tokenizers.
+//! out: the very beginning of a text is special to some tokenizers, and some
+//! tokens take the white space behind them along.
 
 use std::ops::Range;
 
@@ -49,7 +50,6 @@ impl Cuts {
             .iter()
             .filter(|(_, token)| {
                 !token.single_word
-                    && !token.rstrip
                     && !token.content.starts_with(char::is_whitespace)
                     && raw.iter().all(|(_, other)| !overlap(&token.content, &other.content))
             })

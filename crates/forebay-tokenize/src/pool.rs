@@ -42,7 +42,8 @@ pub enum NoTokens {
     /// Too much waits for a thread already.
     #[error("too much is waiting to be tokenised")]
     Busy,
-    /// It took too long. What comes of it is remembered for the next time.
+    /// It took too long. What comes of it, unless the queue overflows, is
+    /// remembered for the next time.
     #[error("tokenising took too long")]
     Slow,
     /// It failed.
@@ -57,6 +58,13 @@ struct Job {
     answer: oneshot::Sender<Result<Arc<[u32]>, Failure>>,
 }
 
+impl Job {
+    /// Its caller went on without it.
+    fn is_left(&self) -> bool {
+        self.answer.is_closed()
+    }
+}
+
 #[derive(Default)]
 struct Queue {
     jobs: VecDeque<Job>,
@@ -64,11 +72,20 @@ struct Queue {
     closed: bool,
 }
 
+impl Queue {
+    fn take(&mut self, at: usize) -> Option<Job> {
+        let job = self.jobs.remove(at)?;
+        self.bytes -= job.body.len();
+        Some(job)
+    }
+}
+
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
     ready: Condvar,
     late: AtomicU64,
+    dropped: AtomicU64,
     panics: AtomicU64,
 }
 
@@ -99,12 +116,22 @@ impl Pool {
     /// None in time, or none at all: see [`NoTokens`]. When the queue is full or
     /// the model is off, that is said at once.
     pub async fn tokens(&self, model: &Arc<Model>, body: Bytes, api: Api) -> Result<Arc<[u32]>, NoTokens> {
+        self.tokens_within(self.limits.timeout, model, body, api).await
+    }
+
+    async fn tokens_within(
+        &self,
+        timeout: Duration,
+        model: &Arc<Model>,
+        body: Bytes,
+        api: Api,
+    ) -> Result<Arc<[u32]>, NoTokens> {
         if model.exactness().off().is_some() {
             return Err(NoTokens::Off);
         }
         let (answer, answered) = oneshot::channel();
         self.shared.add(Job { model: Arc::clone(model), body, api, answer }, &self.limits)?;
-        match tokio::time::timeout(self.limits.timeout, answered).await {
+        match tokio::time::timeout(timeout, answered).await {
             Ok(Ok(tokens)) => Ok(tokens?),
             // A thread that panicked drops what it was at.
             Ok(Err(_)) => Err(NoTokens::Failed(Failure::Encode)),
@@ -122,6 +149,12 @@ impl Pool {
         self.shared.late.load(Ordering::Relaxed)
     }
 
+    /// Requests so far that were dropped from a full queue after their caller
+    /// had left.
+    pub fn dropped(&self) -> u64 {
+        self.shared.dropped.load(Ordering::Relaxed)
+    }
+
     /// Requests so far at which a library panicked; they count as failed.
     pub fn panics(&self) -> u64 {
         self.shared.panics.load(Ordering::Relaxed)
@@ -133,6 +166,7 @@ impl Drop for Pool {
         let mut queue = self.shared.queue.lock();
         queue.closed = true;
         queue.jobs.clear();
+        queue.bytes = 0;
         self.shared.ready.notify_all();
     }
 }
@@ -140,11 +174,13 @@ impl Drop for Pool {
 impl Shared {
     fn add(&self, job: Job, limits: &PoolLimits) -> Result<(), NoTokens> {
         let mut queue = self.queue.lock();
-        let bytes = queue.bytes + job.body.len();
-        if queue.jobs.len() >= limits.queue || bytes > limits.queue_bytes {
-            return Err(NoTokens::Busy);
+        while queue.jobs.len() >= limits.queue || queue.bytes + job.body.len() > limits.queue_bytes {
+            // Room is made at the cost of those that nobody waits for any more.
+            let left = queue.jobs.iter().position(Job::is_left).ok_or(NoTokens::Busy)?;
+            queue.take(left);
+            self.dropped.fetch_add(1, Ordering::Relaxed);
         }
-        queue.bytes = bytes;
+        queue.bytes += job.body.len();
         queue.jobs.push_back(job);
         drop(queue);
         self.ready.notify_one();
@@ -157,8 +193,9 @@ impl Shared {
             if queue.closed {
                 return None;
             }
-            if let Some(job) = queue.jobs.pop_front() {
-                queue.bytes -= job.body.len();
+            // What somebody waits for goes first, the oldest before the others.
+            let first = queue.jobs.iter().position(|job| !job.is_left()).unwrap_or(0);
+            if let Some(job) = queue.take(first) {
                 return Some(job);
             }
             self.ready.wait(&mut queue);

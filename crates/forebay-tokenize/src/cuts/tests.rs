@@ -35,7 +35,7 @@ fn only_tokens_that_always_split_are_cut_behind() {
     ];
     // `<|end|>` may be the beginning of the longer one, which itself is fine;
     // `aXa` can overlap a second, and `][` the others in brackets.
-    assert_eq!(contents(&cuts(&tokens)), ["<|end|>\n", "<|left|>", "<|start|>"]);
+    assert_eq!(contents(&cuts(&tokens)), ["<|end|>\n", "<|left|>", "<|right|>", "<|start|>"]);
     assert!(contents(&cuts(&[])).is_empty());
 }
 
@@ -114,6 +114,8 @@ fn pieces() -> impl Strategy<Value = String> {
         "</think>",
         "<think>",
         "<|eot_id|>\n",
+        "<r> ",
+        "<r>\n",
         "<l>",
         "<r>",
         "<w>",

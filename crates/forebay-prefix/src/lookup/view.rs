@@ -69,13 +69,14 @@ impl View {
         few: &mut Fews,
     ) -> Option<u32> {
         stable(store, run, chain, |len, word, host| {
+            // An earlier try may have left something.
+            few.clear();
             self.read_partials(store, run);
             self.is_many = !set::is_small(word) || !set::is_small(host);
             if self.is_many {
                 self.read_bits(store, word, host);
                 return;
             }
-            few.clear();
             let whole = |ready, any| move |lane| Few { lane, ended: None, cuts: Cuts { ready, any } };
             few.extend(set::small(word).map(whole(len, len)));
             few.extend(set::small(host).map(whole(0, len)));
@@ -148,7 +149,7 @@ fn stable(store: &Store, run: &Unit, chain: &[u64], mut read: impl FnMut(u8, u64
                 0 => 0,
                 extra => store.unit(extra).get(run::HOST_SET),
             };
-            read(run::len(run) as u8, run.get(run::SET), host);
+            read(run::len(run) as u8, run.get_acquire(run::SET), host);
             fence(Ordering::Acquire);
             if run.get(0) == version {
                 return (common > 0).then_some(common as u32);

@@ -53,12 +53,18 @@ impl Unit {
         (self.get(half / 2) >> (half % 2 * 32)) as u32
     }
 
-    /// Writer only: the other half of the word is read and written back.
+    #[inline]
+    pub(crate) fn half_acquire(&self, half: usize) -> u32 {
+        (self.get_acquire(half / 2) >> (half % 2 * 32)) as u32
+    }
+
+    /// Writer only: the other half of the word is read and written back. What
+    /// the value leads to is seen by who acquires it.
     #[inline]
     pub(crate) fn set_half(&self, half: usize, value: u32) {
         let shift = half % 2 * 32;
         let other = self.get(half / 2) & !(0xFFFF_FFFF << shift);
-        self.set(half / 2, other | u64::from(value) << shift);
+        self.set_release(half / 2, other | u64::from(value) << shift);
     }
 
     pub(crate) fn clear(&self) {

@@ -1,5 +1,8 @@
 //! Sets of lanes in one word: up to four in the word itself, more as a bit set
-//! in units, with no unit where there are no bits.
+//! in units, with no unit where there never were bits.
+//!
+//! A member comes and goes with one store, so that readers see the set before or
+//! after and need not be kept away. Units of a set go back only with the set.
 
 use super::arena::{Arena, WORDS};
 use super::memory::Memory;
@@ -40,7 +43,7 @@ pub(crate) fn contains(arena: &Arena, word: u64, lane: u16) -> bool {
     if is_small(word) {
         return small(word).any(|l| l == lane);
     }
-    let leaf = arena.unit(root(word, lane)).half(leaf_of(lane));
+    let leaf = arena.unit(root(word, lane)).half_acquire(leaf_of(lane));
     arena.unit(leaf).get(usize::from(lane >> 6) % WORDS) >> (lane & 63) & 1 != 0
 }
 
@@ -99,30 +102,17 @@ fn drop_root(arena: &Arena, memory: &mut Memory, word: u64, lane: u16) -> Option
 }
 
 /// The word of the set without `lane`.
-pub(crate) fn remove(arena: &Arena, memory: &mut Memory, word: u64, lane: u16) -> u64 {
+pub(crate) fn remove(arena: &Arena, word: u64, lane: u16) -> u64 {
     if is_small(word) {
         let at = (0..INLINE).find(|i| word >> (i * FIELD) & MASK == u64::from(lane) + 1);
         return at.map_or(word, |i| word & !(MASK << (i * FIELD)));
     }
-    let root_id = root(word, lane);
-    let root = arena.unit(root_id);
-    let leaf = root.half(leaf_of(lane));
-    if root_id == 0 || leaf == 0 {
-        return word;
+    let leaf = arena.unit(root(word, lane)).half(leaf_of(lane));
+    if leaf != 0 {
+        let (unit, at) = (arena.unit(leaf), usize::from(lane >> 6) % WORDS);
+        unit.set(at, unit.get(at) & !(1 << (lane & 63)));
     }
-    let (unit, at) = (arena.unit(leaf), usize::from(lane >> 6) % WORDS);
-    unit.set(at, unit.get(at) & !(1 << (lane & 63)));
-    if !unit.is_clear() {
-        return word;
-    }
-    memory.give(arena, leaf);
-    root.set_half(leaf_of(lane), 0);
-    if !root.is_clear() {
-        return word;
-    }
-    memory.give(arena, root_id);
-    let word = word & !(ROOT_MASK << (u32::from(lane >> 13) * ROOT_BITS));
-    if word == BITS { 0 } else { word }
+    word
 }
 
 /// Gives the memory of a set back.
@@ -154,7 +144,7 @@ pub(crate) fn copy(arena: &Arena, word: u64, bits: &mut [u64]) {
         let root = (word >> ((leaf / LEAVES) as u32 * ROOT_BITS) & ROOT_MASK) as u32;
         let unit = match root {
             0 => 0,
-            root => arena.unit(root).half(leaf % LEAVES),
+            root => arena.unit(root).half_acquire(leaf % LEAVES),
         };
         if unit == 0 {
             bits.fill(0);
@@ -188,7 +178,7 @@ mod tests {
                 word = insert(&arena, &mut memory, word, lane).unwrap();
                 expect.insert(lane);
             } else if let Some(&lane) = expect.range(lane..).next() {
-                word = remove(&arena, &mut memory, word, lane);
+                word = remove(&arena, word, lane);
                 expect.remove(&lane);
             }
             assert_eq!(contains(&arena, word, lane), expect.contains(&lane));
@@ -198,7 +188,8 @@ mod tests {
                 assert!(set.eq(expect.iter().copied()), "step {step}");
             }
         }
-        expect.iter().for_each(|&lane| word = remove(&arena, &mut memory, word, lane));
-        assert_eq!((word, memory.available()), (0, available), "all memory is back but what was made");
+        assert!(!is_small(word));
+        free(&arena, &mut memory, word);
+        assert_eq!(memory.available(), available, "all memory is back");
     }
 }

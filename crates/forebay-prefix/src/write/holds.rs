@@ -70,15 +70,19 @@ impl Writer {
         let before = shown(hold::cuts(unit, len), len);
         change(unit);
         let after = shown(hold::cuts(unit, len), len);
-        if before != after {
-            let lane = hold::lane(unit);
-            run::write(store, record, || {
+        let lane = hold::lane(unit);
+        match (before, after) {
+            (before, after) if before == after => {}
+            // One store: readers see it or do not, and are not held up.
+            (Shown::Nowhere, Shown::Ready) => self.show(store, record, lane, after),
+            (Shown::Ready, Shown::Nowhere) => self.hide(store, record, lane, before),
+            _ => run::write(store, record, || {
                 self.hide(store, record, lane, before);
                 self.show(store, record, lane, after);
-            });
-            if matches!(after, Shown::Partial(_)) {
-                self.relieve(store, unit.half(hold::RUN));
-            }
+            }),
+        }
+        if before != after && matches!(after, Shown::Partial(_)) {
+            self.relieve(store, unit.half(hold::RUN));
         }
     }
 
@@ -114,7 +118,7 @@ impl Writer {
             Shown::Ready => {
                 let word = record.get(run::SET);
                 if let Some(word) = set::insert(&store.arena, &mut self.memory, word, lane) {
-                    record.set(run::SET, word);
+                    record.set_release(run::SET, word);
                 }
             }
             Shown::Host => {
@@ -141,11 +145,11 @@ impl Writer {
             Shown::Nowhere => {}
             Shown::Ready => {
                 let word = record.get(run::SET);
-                record.set(run::SET, set::remove(&store.arena, &mut self.memory, word, lane));
+                record.set_release(run::SET, set::remove(&store.arena, word, lane));
             }
             Shown::Host if run::extra(record) != 0 => {
                 let word = extra.get(run::HOST_SET);
-                extra.set(run::HOST_SET, set::remove(&store.arena, &mut self.memory, word, lane));
+                extra.set(run::HOST_SET, set::remove(&store.arena, word, lane));
             }
             Shown::Partial(_) => {
                 let count = run::partials(record);
@@ -156,7 +160,8 @@ impl Writer {
             }
             Shown::Host => {}
         }
-        if run::extra(record) != 0 && run::partials(record) == 0 && extra.get(run::HOST_SET) == 0 {
+        let is_idle = run::partials(record) == 0 && extra.get(run::HOST_SET) == 0;
+        if at != Shown::Ready && run::extra(record) != 0 && is_idle {
             self.memory.give(&store.arena, run::extra(record));
             run::set_extra(record, 0);
         }

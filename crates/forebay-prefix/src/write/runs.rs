@@ -1,5 +1,7 @@
 //! Making, splitting, joining and freeing runs.
 
+use smallvec::SmallVec;
+
 use super::{Writer, hold};
 use crate::store::run;
 use crate::store::{Store, set};
@@ -105,15 +107,31 @@ impl Writer {
         for i in at..len {
             store.blocks.replace(&store.arena, hashes[i - at], (id, i), (tail, i - at));
         }
-        run::write(store, record, || {
-            run::truncate(store, &mut self.memory, record, at);
-            self.show_again(store, id);
-        });
+        self.shorten(store, id, at);
         if run::head(second) == 0 {
             self.free_run(store, tail);
         }
         self.drop_empty_holds(store, id);
         true
+    }
+
+    /// Drops the blocks from `at` on. Who held the whole run holds the whole of
+    /// what is left, so that only the partial holders are shown anew: readers
+    /// are held up no longer when there are many holders.
+    fn shorten(&mut self, store: &Store, id: u32, at: usize) {
+        let record = store.unit(id);
+        let extra = store.unit(run::extra(record));
+        let lanes: SmallVec<[u16; run::PARTIALS]> =
+            (0..run::partials(record)).map(|i| run::unpack(extra.half(i)).0).collect();
+        run::write(store, record, || {
+            run::truncate(store, &mut self.memory, record, at);
+            run::set_partials(record, 0);
+            for lane in lanes {
+                if let Some(holder) = self.find_hold(store, id, lane) {
+                    self.show_hold(store, record, holder);
+                }
+            }
+        });
     }
 
     /// Gives the holder of a run that is being split its part of the second half.

@@ -297,7 +297,9 @@ impl<M> Live<M> {
         }
     }
 
-    fn look_up(&self, facts: &mut RequestFacts) {
+    /// Notes in the facts what each endpoint holds of the prompt, as
+    /// [`Live::admit`] does: for whoever needs it before.
+    pub fn look_up(&self, facts: &mut RequestFacts) {
         let prefix = &mut facts.prefix;
         if prefix.chain.is_empty() {
             return;

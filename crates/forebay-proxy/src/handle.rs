@@ -24,7 +24,7 @@ use crate::registry::Route;
 use crate::reply::{Busy, Reply};
 use crate::route::{NoRoute, Target, is_anthropic, route};
 use crate::settle::Settle;
-use crate::{facts, ids};
+use crate::{facts, ids, rule};
 
 /// What a request needs to know of the connection it came over.
 #[derive(Clone)]
@@ -144,9 +144,11 @@ async fn answer(
         return Err(unknown_model(proxy, &scan.model).into());
     };
     let on_route = |problem| Stop::Problem(Box::new(problem), Some(Arc::clone(&route)));
-    let facts = facts::of(&scan, &read.bytes, &route, &parts.headers, settings.trust_control_headers);
+    let mut facts = facts::of(&scan, &read.bytes, &route, &parts.headers, settings.trust_control_headers);
     let asked = Instant::now();
-    let ticket = proxy.live().admit(facts).await.map_err(|r| on_route(Problem::refusal(r, &scan.model)))?;
+    let ruled = rule::ask(proxy, &route, &mut facts);
+    let ticket = proxy.live().admit(facts).await;
+    let ticket = ticket.map_err(|r| on_route(ruled.refusal(r, &route.pool, &scan.model)))?;
     let took = asked.elapsed();
     if ticket.waited() {
         route.metrics.queue_wait(took);

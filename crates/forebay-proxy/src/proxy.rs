@@ -1,7 +1,7 @@
 //! What all workers of the data plane share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use forebay_config::Limits;
 use forebay_live::Live;
@@ -12,6 +12,7 @@ use crate::endpoint::Endpoint;
 use crate::ids::RequestIds;
 use crate::read::BodyMemory;
 use crate::registry::Registry;
+use crate::rule::CandidateSignals;
 
 /// How far the graceful end has come.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -51,6 +52,7 @@ pub struct Proxy {
     in_flight: AtomicU32,
     pub(crate) connections: AtomicU32,
     phase: watch::Sender<DrainPhase>,
+    candidates: OnceLock<Arc<dyn CandidateSignals>>,
 }
 
 impl Proxy {
@@ -73,6 +75,7 @@ impl Proxy {
             in_flight: AtomicU32::new(0),
             connections: AtomicU32::new(0),
             phase: watch::Sender::new(DrainPhase::Serving),
+            candidates: OnceLock::new(),
         }
     }
 
@@ -89,6 +92,16 @@ impl Proxy {
     /// The metrics.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
+    }
+
+    /// Says who knows what endpoints told of themselves; the first to say so
+    /// stays. Until then rules are not asked.
+    pub fn set_candidates(&self, candidates: Arc<dyn CandidateSignals>) {
+        let _ = self.candidates.set(candidates);
+    }
+
+    pub(crate) fn candidates(&self) -> Option<&dyn CandidateSignals> {
+        self.candidates.get().map(|candidates| &**candidates)
     }
 
     pub(crate) fn settings(&self) -> &Settings {

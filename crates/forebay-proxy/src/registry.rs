@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use forebay_config::{Config, OrcaAsk, Slo, Timeouts};
+use forebay_config::{Config, OrcaAsk, Pool, Slo, Timeouts};
 use forebay_core::{ModelId, PoolId, VersionId};
 use forebay_metrics::{Metrics, RouteMetrics};
+use forebay_rule::Rule;
 use serde_json::{Value, json};
 
 use crate::learned::BytesPerToken;
@@ -37,6 +38,8 @@ pub(crate) struct PoolRoute {
     pub(crate) orca_metrics: Vec<String>,
     /// In which form endpoints are asked for load reports.
     pub(crate) orca_ask: OrcaAsk,
+    /// The operator's own say in which endpoint a request gets.
+    pub(crate) rule: Option<Rule>,
 }
 
 /// One requested name on its way to one pool.
@@ -221,6 +224,12 @@ impl Registry {
         near.into_iter().take(3).map(|(_, name)| name).collect()
     }
 
+    /// How often an expression of a pool's rule had no opinion of a candidate,
+    /// because what it needs was unknown; none without a rule.
+    pub fn rule_without_opinion(&self, pool: PoolId) -> Option<u64> {
+        Some(self.base(pool)?.pool.rule.as_ref()?.no_opinion())
+    }
+
     /// Requests counted so far, by pool.
     pub fn requests(&self, pool: PoolId) -> u64 {
         self.entries
@@ -279,6 +288,7 @@ impl RegistryBuilder {
                 index_block: AtomicU32::new(0),
                 orca_metrics: pool.orca.metrics.clone(),
                 orca_ask: pool.orca.ask,
+                rule: rule(pool),
             });
             let parents = std::iter::once(None).chain(pool.adapters.iter().map(|_| Some(&*pool.model)));
             for (name, parent) in std::iter::once(&pool.model).chain(&pool.adapters).zip(parents) {
@@ -311,6 +321,19 @@ impl RegistryBuilder {
         let list = ArcSwap::from_pointee(list(&cards));
         let discovered = ArcSwap::default();
         Registry { entries, discovered, cards, list, next_model: AtomicU32::new(next), created }
+    }
+}
+
+/// The pool's rule. That it compiles was seen when the configuration was read.
+fn rule(pool: &Pool) -> Option<Rule> {
+    let rule = pool.rule.as_ref()?;
+    let signals: Vec<&str> = pool.signals.iter().map(|signal| &*signal.name).collect();
+    match Rule::compile(rule.filter.as_deref(), rule.cost_ms.as_deref(), &signals) {
+        Ok(rule) => Some(rule),
+        Err(error) => {
+            tracing::error!(pool = pool.name, %error, "the pool's rule does not compile and is not used");
+            None
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod candidates;
 mod check;
 mod cli;
 mod control;

@@ -13,6 +13,7 @@ use forebay_wire::signals::{Dialect, ResidentModel, Signals};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
+use crate::candidates::Candidates;
 use crate::signals_table::SignalsTable;
 
 /// Tokens of a block of the prefix index while nothing better is known: 256
@@ -24,6 +25,8 @@ pub(crate) struct Members {
     live: Arc<Live<Endpoint>>,
     proxy: Arc<Proxy>,
     table: Arc<SignalsTable>,
+    /// What rules read.
+    candidates: Arc<Candidates>,
     endpoints: BTreeMap<EndpointKey, Arc<Endpoint>>,
     pools: BTreeMap<EndpointKey, Arc<[PoolId]>>,
     /// Pools whose adapters are found out, by their ids.
@@ -51,7 +54,9 @@ impl Members {
         let pools = views.iter().map(|view| (view.key, Arc::clone(&view.pools))).collect();
         let endpoints = views.into_iter().map(|view| (view.key, view.member)).collect();
         let discovering = config.pools.iter().map(|pool| pool.discover_adapters).collect();
-        Members { live, proxy, table, endpoints, pools, discovering, known: Mutex::default() }
+        let candidates = Arc::new(Candidates::new(config, Arc::clone(&live)));
+        proxy.set_candidates(Arc::<Candidates>::clone(&candidates));
+        Members { live, proxy, table, candidates, endpoints, pools, discovering, known: Mutex::default() }
     }
 
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = (EndpointKey, &Arc<Endpoint>)> {
@@ -159,6 +164,7 @@ impl Membership for Members {
     fn signals(&self, id: EndpointKey, at: Instant, signals: &Signals) {
         let at = self.live.clock().time(at.into_std());
         self.table.set(id, at, signals);
+        self.candidates.set(id, at, signals);
         let report = LoadReport {
             at,
             running: signals.running,

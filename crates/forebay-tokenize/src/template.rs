@@ -136,7 +136,7 @@ impl ChatTemplate {
         let Sources { plain, with_tools, special } = Sources::read(config, jinja)?;
         let mut environment = environment::environment(options.clock)?;
         let mut form = |name: &'static str, source: String| {
-            let source = environment::without_generation(&source);
+            let source = environment::as_read(&source);
             let form = Form::new(name, &source, options.content);
             environment.add_template_owned(name, source).map(|()| form)
         };

@@ -91,11 +91,15 @@ fn tojson(
     dumps.write(value).map(Value::from)
 }
 
-/// `{% generation %}` marks what a model says, for training. It prints its
-/// inside in a scope of its own, as `{% with %}` does.
-pub(super) fn without_generation(source: &str) -> String {
+/// A template as Jinja in Python reads it.
+///
+/// All line ends are newlines, also in its strings. `{% generation %}` marks
+/// what a model says, for training; it prints its inside in a scope of its own,
+/// as `{% with %}` does.
+pub(super) fn as_read(source: &str) -> String {
+    let source = source.replace("\r\n", "\n").replace('\r', "\n");
     let mut out = String::with_capacity(source.len());
-    let mut rest = source;
+    let mut rest = source.as_str();
     while let Some(start) = rest.find("{%") {
         let (before, tag) = rest.split_at(start + 2);
         out.push_str(before);

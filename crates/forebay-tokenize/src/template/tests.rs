@@ -188,6 +188,7 @@ fn strings_and_dictionaries_have_the_methods_of_python() {
 fn blocks_take_their_lines_along_and_generation_marks_nothing() {
     let jinja = "{% if true %}\n  {% generation %}\na{% set x = 1 %}\n  {%- endgeneration +%}\n  {# a note #}\n{% endif %}\n b {{ x is defined }}\n";
     assert_eq!(show(jinja, ONE).as_deref(), Ok("a\n b False"));
+    assert_eq!(show("a\r\nb\rc{{ 'x\r\ny' }}{{ 'x\\r' }}", ONE).as_deref(), Ok("a\nb\ncx\nyx\r"));
 }
 
 #[test]

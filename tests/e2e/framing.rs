@@ -120,6 +120,7 @@ async fn b16_unknown_coding_alone_is_refused() {
 
 /// One gateway with three aliases: shorter and longer than the target, and in several bytes per character.
 async fn with_aliases(backend: &Backend) -> Gateway {
+    backend.set_model("tide-7b-2026q3");
     let config = Config::new().pool("chat", "tide-7b-2026q3", [backend.url().as_str()], "").with(
         "models:\n\
          \x20 - {name: t, targets: [{model: tide-7b-2026q3, weight: 1}]}\n\

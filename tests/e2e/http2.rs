@@ -68,7 +68,12 @@ async fn http2_client_sees_a_cut_as_a_cut() {
 
 fn h2c_config(backend: &H2Backend, fields: &str) -> Config {
     Config::new()
-        .pool("chat", "tide-7b", [backend.url().as_str()], &format!("protocol: h2c\n{fields}"))
+        .pool(
+            "chat",
+            "tide-7b",
+            [backend.url().as_str()],
+            &format!("protocol: h2c\nscrape: {{enabled: false}}\n{fields}"),
+        )
         // Each worker has its own connections; one worker makes neighbours share one.
         .with("workers: 1\nhealth: {enabled: false}")
 }

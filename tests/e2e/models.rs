@@ -133,6 +133,7 @@ async fn b37_list_has_every_name_once() {
 #[tokio::test]
 async fn b37_model_names_with_slashes_and_escapes_are_found() {
     let backend = Backend::start(polite).await;
+    backend.set_model("org/tide-7b");
     let config = Config::new().pool("chat", "org/tide-7b", [backend.url().as_str()], "");
     let gateway = Gateway::start(&config).await;
     for path in ["/v1/models/org/tide-7b", "/v1/models/org%2Ftide-7b"] {

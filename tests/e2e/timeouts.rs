@@ -82,6 +82,7 @@ async fn b28_a_pools_own_limit_wins() {
     let slow = |_: &_| stream(&[chunk("a"), chunk("b"), DONE.to_vec()], Duration::from_millis(1200));
     let patient = Backend::start(slow).await;
     let hasty = Backend::start(slow).await;
+    hasty.set_model("reef-13b");
     let config = Config::new()
         .pool("patient", "tide-7b", [patient.url().as_str()], "timeouts: {idle: 30s}")
         .pool("hasty", "reef-13b", [hasty.url().as_str()], "")

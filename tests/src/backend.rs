@@ -3,6 +3,7 @@
 
 mod connection;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -134,7 +135,9 @@ struct Shared {
     handler: Mutex<Arc<Handler>>,
     mode: Mutex<Mode>,
     models: Mutex<String>,
+    pages: Mutex<BTreeMap<String, Vec<Step>>>,
     healthy: AtomicBool,
+    keeps_bytes: AtomicBool,
     requests: Mutex<Vec<RequestLog>>,
     connections: Mutex<Vec<ConnectionLog>>,
     errors: Mutex<Vec<String>>,
@@ -165,7 +168,9 @@ impl Backend {
             handler: Mutex::new(Arc::new(handler)),
             mode: Mutex::new(Mode::Serve),
             models: Mutex::new(crate::bodies::MODEL.to_string()),
+            pages: Mutex::default(),
             healthy: AtomicBool::new(true),
+            keeps_bytes: AtomicBool::new(true),
             requests: Mutex::default(),
             connections: Mutex::default(),
             errors: Mutex::default(),
@@ -198,6 +203,16 @@ impl Backend {
     /// Changes the model that `/v1/models` lists.
     pub fn set_model(&self, name: &str) {
         *self.shared.models.lock() = name.to_string();
+    }
+
+    /// Answers `GET` of this target so from now on, as a probe: neither counted nor logged.
+    pub fn set_page(&self, target: &str, answer: Vec<Step>) {
+        self.shared.pages.lock().insert(target.to_string(), answer);
+    }
+
+    /// Keeps heads and counts only from now on: for tests that send more than memory should hold.
+    pub fn keep_no_bytes(&self) {
+        self.shared.keeps_bytes.store(false, Ordering::SeqCst);
     }
 
     /// Makes `/health` answer 200 or 503.

@@ -90,6 +90,28 @@ pub fn json(status: &str, body: &[u8]) -> Vec<Step> {
     vec![Step::send(response(status, &[("Content-Type", "application/json")], body))]
 }
 
+/// A list of models; each with its base model, where it is an adapter.
+pub fn models(list: &[(&str, Option<&str>)]) -> Vec<Step> {
+    let cards: Vec<String> = list
+        .iter()
+        .map(|(id, parent)| {
+            let parent = parent.map_or("null".to_string(), |parent| format!("\"{parent}\""));
+            format!(
+                r#"{{"id":"{id}","object":"model","created":1790000000,"owned_by":"rig","parent":{parent}}}"#
+            )
+        })
+        .collect();
+    json("200 OK", format!(r#"{{"object":"list","data":[{}]}}"#, cards.join(",")).as_bytes())
+}
+
+/// What an engine says that does not have the model, or no longer.
+pub fn model_missing(model: &str) -> Vec<Step> {
+    let body = format!(
+        r#"{{"error":{{"message":"The model `{model}` does not exist.","type":"NotFoundError","param":"model","code":404}}}}"#
+    );
+    json("404 Not Found", body.as_bytes())
+}
+
 /// The plain good answer.
 pub fn ok_json() -> Vec<Step> {
     json("200 OK", &completion(MODEL, 12, 30))

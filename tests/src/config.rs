@@ -27,10 +27,21 @@ impl Config {
 
     /// Adds a pool; `fields` are its further fields, one a line.
     pub fn pool<'a>(
-        mut self,
+        self,
         name: &str,
         model: &str,
         urls: impl IntoIterator<Item = &'a str>,
+        fields: &str,
+    ) -> Config {
+        self.pool_of(name, model, urls.into_iter().map(|url| (url, "")), fields)
+    }
+
+    /// As [`Config::pool`]; each endpoint with further fields of its own, such as `version: a, weight: 2`.
+    pub fn pool_of<'a>(
+        mut self,
+        name: &str,
+        model: &str,
+        endpoints: impl IntoIterator<Item = (&'a str, &'a str)>,
         fields: &str,
     ) -> Config {
         let mut text = format!("  - name: {name}\n    model: \"{model}\"\n");
@@ -38,8 +49,12 @@ impl Config {
             text += &format!("    {line}\n");
         }
         text += "    endpoints:\n";
-        for url in urls {
-            text += &format!("      - url: \"{url}\"\n");
+        for (url, own) in endpoints {
+            text += &format!("      - {{url: \"{url}\"");
+            if !own.is_empty() {
+                text += &format!(", {own}");
+            }
+            text += "}\n";
         }
         self.pools.push(text);
         self

@@ -199,6 +199,27 @@ impl Gateway {
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
     }
 
+    /// How many threads it has.
+    pub fn threads(&self) -> usize {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|l| l.starts_with("Threads:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// The JSON that the control plane answers a `GET` with.
+    pub async fn admin_json(&self, target: &str) -> serde_json::Value {
+        let response = self.admin_get(target).await;
+        assert_eq!(response.status(), 200, "{target}: {}", response.text());
+        response.json()
+    }
+
+    /// Sends SIGTERM and waits for the end, which must be a good one.
+    pub async fn stop(&mut self) {
+        self.terminate();
+        let status = self.wait_end().await;
+        assert!(status.success(), "the gateway ended with {status}\n{}", self.logs());
+    }
+
     /// Sends SIGTERM to this child.
     pub fn terminate(&self) {
         // The shell's own `kill`: the crate forbids unsafe, and the program of that name may not be installed.

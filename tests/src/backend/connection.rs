@@ -83,7 +83,9 @@ async fn read(stream: Arc<TcpStream>, number: usize, shared: Arc<Shared>, inbox:
         let mut log = shared.connections.lock();
         match got {
             Ok(n) if n > 0 => {
-                log[number].bytes.extend_from_slice(&buffer[..n]);
+                if shared.keeps_bytes.load(Ordering::Relaxed) {
+                    log[number].bytes.extend_from_slice(&buffer[..n]);
+                }
                 inbox.bytes.lock().0.extend_from_slice(&buffer[..n]);
             }
             end => {
@@ -127,6 +129,9 @@ async fn serve(stream: Arc<TcpStream>, number: usize, shared: Arc<Shared>) {
                 shared.connections.lock()[number].requests += 1;
                 let handler = Arc::clone(&shared.handler.lock());
                 let answer = if mode == Mode::Serve { handler(&request) } else { vec![Step::Stall] };
+                if !shared.keeps_bytes.load(Ordering::Relaxed) {
+                    (request.raw, request.body) = (Vec::new(), Vec::new());
+                }
                 let mut requests = shared.requests.lock();
                 requests.push(request);
                 // Two connections may get here out of order.
@@ -233,6 +238,9 @@ async fn next_request(stream: &TcpStream, inbox: &Inbox, shared: &Shared) -> Opt
 fn probe(request: &RequestLog, shared: &Shared) -> Option<Vec<Step>> {
     if request.head.method() != "GET" {
         return None;
+    }
+    if let Some(answer) = shared.pages.lock().get(request.head.target()) {
+        return Some(answer.clone());
     }
     let text = |status, body: &str| {
         Some(vec![Step::send(bodies::response(status, &[("Content-Type", "text/plain")], body.as_bytes()))])

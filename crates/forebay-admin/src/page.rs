@@ -30,7 +30,7 @@ h1{font-size:1.4rem;margin:0}h2{font-size:1.1rem;margin:2rem 0 .3rem}p{margin:.3
 th,td{text-align:left;padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--line);font-variant-numeric:tabular-nums;white-space:nowrap;vertical-align:top}\
 th{color:var(--dim);font-weight:500}.n{text-align:right}a{color:inherit}\
 .tiles{display:flex;flex-wrap:wrap;gap:.5rem;margin:.5rem 0 .8rem}.tile{background:var(--card);border:1px solid var(--line);border-radius:.4rem;padding:.3rem .8rem}\
-.tile b{display:block;font-size:1.05rem;font-weight:600;font-variant-numeric:tabular-nums}.tile span{color:var(--dim);font-size:.8rem}\
+.tile b{display:block;font-size:1.05rem;font-weight:600;font-variant-numeric:tabular-nums}.tile>span,.tile small{color:var(--dim);font-size:.8rem;font-weight:400}\
 .meter{display:inline-block;width:4.5rem;height:.55rem;background:var(--line);border-radius:.2rem;overflow:hidden;margin-right:.4rem;vertical-align:baseline}\
 .meter i{display:block;height:100%;background:var(--fill)}\
 .why{background:var(--card);border:1px solid var(--line);border-radius:.4rem;padding:.5rem .8rem;margin:.5rem 0;overflow-wrap:anywhere}\

@@ -59,7 +59,9 @@ pub(crate) static DECISION: Scale = Scale {
 
 /// One page of an endpoint, from a neighbour's to one that times out.
 pub(crate) static SCRAPE: Scale = Scale {
-    bounds: &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0],
+    bounds: &[
+        0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0,
+    ],
     nanos_per_tick: 1_000,
 };
 

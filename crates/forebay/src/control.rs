@@ -60,6 +60,18 @@ pub(crate) struct Watched {
     pub(crate) scrapes: Vec<ScrapeTarget<EndpointKey>>,
 }
 
+impl Watched {
+    /// The same, where what is disabled is left in peace.
+    fn without(&self, disabled: impl Fn(EndpointKey) -> bool) -> Watched {
+        let mut probes = self.probes.clone();
+        for target in probes.iter_mut().filter(|target| disabled(target.id)) {
+            target.health.interval = SELDOM;
+        }
+        let scrapes = self.scrapes.iter().filter(|target| !disabled(target.id)).cloned().collect();
+        Watched { probes, scrapes }
+    }
+}
+
 /// The fleet's longest interval: an endpoint that is probed so seldom keeps
 /// what traffic showed of it, and is as good as not probed.
 const SELDOM: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
@@ -69,13 +81,9 @@ impl StatusPage {
     fn watch(&self) {
         let Some(fleet) = self.fleet.upgrade() else { return };
         let disabled = |key| self.members.wanted(key) == Some(EndpointState::Disabled);
-        let mut probes = self.watched.probes.clone();
-        for target in probes.iter_mut().filter(|target| disabled(target.id)) {
-            target.health.interval = SELDOM;
-        }
+        let Watched { probes, scrapes } = self.watched.without(disabled);
         fleet.set_targets(probes);
-        let scrapes = self.watched.scrapes.iter().filter(|target| !disabled(target.id));
-        fleet.set_scrape_targets(scrapes.cloned().collect());
+        fleet.set_scrape_targets(scrapes);
     }
 }
 
@@ -148,3 +156,7 @@ fn profile(word: &str) -> Result<Profile, ControlError> {
     let allowed = || Profile::ALL.iter().map(|profile| profile.as_str()).collect();
     word.parse().map_err(|_| ControlError::Invalid { field: "profile", allowed: allowed() })
 }
+
+#[cfg(test)]
+#[path = "control_tests.rs"]
+mod tests;

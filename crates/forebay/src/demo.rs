@@ -16,7 +16,7 @@ use crate::engine::profile;
 use crate::gateway::Gateway;
 use crate::logging;
 use crate::replay::report;
-use crate::screen::Screen;
+use crate::screen::{Screen, comparison};
 use crate::signals::Signals;
 
 /// The model that the demo's engines pretend to serve.
@@ -94,6 +94,7 @@ async fn demo(args: &DemoArgs, duration: Option<Duration>) -> Result<Finished, F
     screen.clear();
     gateway.drain().await;
     name_engines(&mut finished.summary.endpoints, &engines);
+    finished.remarks.push(comparison(&finished.summary, args.policy, args.seed, args.seconds));
     Ok(finished)
 }
 

@@ -170,6 +170,12 @@ impl Gateway {
         &self.proxy
     }
 
+    /// What the control plane shows and changes.
+    #[cfg(test)]
+    pub(crate) fn page(&self) -> &Arc<StatusPage> {
+        &self.page
+    }
+
     /// Serves the control plane from the runtime this is called on.
     pub(crate) fn serve_admin(&mut self) -> Result<(), Failure> {
         let Some(listener) = self.admin_listener.take() else { return Ok(()) };

@@ -4,7 +4,9 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forebay_load::Live;
+use forebay_config::PolicyKind;
+use forebay_core::PoolId;
+use forebay_load::{Live, Summary};
 use forebay_proxy::Proxy;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::time::{Interval, MissedTickBehavior, interval};
@@ -99,10 +101,15 @@ impl Screen {
         let view = self.live.view();
         let of = self.duration.map(|d| format!("/{:.0}", d.as_secs_f64())).unwrap_or_default();
         let ms = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.0} ms"));
+        let decides = self.proxy.live().pool(PoolId(0)).map(|pool| {
+            let instead = if pool.fallback { ", fallen back to least_work" } else { "" };
+            format!("{}{instead}", pool.policy)
+        });
         let note = self.note.as_deref().map(|note| format!("  ({note})")).unwrap_or_default();
         format!(
-            "{:>4.0}{of} s  {} done  {} in flight  {} failed  TTFT p50 {} p99 {}  {:.0} tokens/s{note}",
+            "{:>4.0}{of} s  {}  {} done  {} in flight  {} failed  TTFT p50 {} p99 {}  {:.0} tokens/s{note}",
             view.elapsed.as_secs_f64(),
+            decides.as_deref().unwrap_or("-"),
             view.done,
             view.in_flight,
             view.failed + view.rejected,
@@ -119,21 +126,41 @@ impl Screen {
             let load = handle.stats().load;
             let hit = 100.0 * load.prefix_hits as f64 / load.prefix_queries.max(1) as f64;
             let share = 100.0 * view.load.picked as f64 / total as f64;
+            let speed = view.load.speed;
             format!(
-                "  {label:<12} {:>9} {:>8} {:>8} {:>6.1}% {hit:>10.1}% {:>6.1}%",
+                "  {label:<12} {:>9} {:>8} {:>8} {:>6.1}% {hit:>10.1}% {:>6.1}% {:>8.0} ms {:>7.2}x {:>6.2}x",
                 view.load.in_flight,
                 load.running,
                 load.waiting,
                 share,
                 load.kv_usage * 100.0,
+                view.load.owed_ms,
+                speed.prefill_factor,
+                speed.decode_factor,
             )
         })
     }
 }
 
+/// Of each engine; prefill and decode are the times it was found to take, as
+/// multiples of what its class is taken to need.
 fn heading() -> String {
     format!(
-        "  {:<12} {:>9} {:>8} {:>8} {:>7} {:>11} {:>7}",
-        "engine", "in flight", "running", "waiting", "share", "prefix hit", "KV"
+        "  {:<12} {:>9} {:>8} {:>8} {:>7} {:>11} {:>7} {:>11} {:>8} {:>7}",
+        "engine", "in flight", "running", "waiting", "share", "prefix hit", "KV", "owed", "prefill", "decode"
+    )
+}
+
+/// What to run next, to see what the policy is worth: the same traffic under another.
+pub(crate) fn comparison(summary: &Summary, policy: PolicyKind, seed: u64, seconds: Option<f64>) -> String {
+    let other = match policy {
+        PolicyKind::Predictive => PolicyKind::LeastWork,
+        _ => PolicyKind::Predictive,
+    };
+    let ttft = summary.ttft_ms.mean.map_or_else(|| "no first token".to_owned(), |ms| format!("{ms:.1} ms"));
+    let seconds = seconds.unwrap_or(30.0);
+    format!(
+        "{policy}: mean TTFT {ttft}. The same traffic under another policy: \
+         forebay demo --seconds {seconds} --seed {seed} --policy {other}"
     )
 }

@@ -33,7 +33,7 @@ pub(super) fn write(html: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     tile(html, "waiting", &grouped(pool.waiting))?;
     let error = pool.ttft_error.map(|e| {
         let direction = if e.bias > 1.0 { "too short" } else { "too long" };
-        format!("{:.2}&times; <span>p90 {:.2}&times;, mostly {direction}</span>", e.p50, e.p90)
+        format!("{:.2}&times; <small>p90 {:.2}&times;, mostly {direction}</small>", e.p50, e.p90)
     });
     tile(html, "first-token prediction off by, median", &known(error, |shown| shown))?;
     tile(html, "broken predictions", &percent(pool.broken_predictions))?;
@@ -45,12 +45,12 @@ pub(super) fn write(html: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     tile(
         html,
         "prefix index",
-        &format!("{blocks} blocks <span>{mib:.1} MiB, {} dropped</span>", grouped(dropped)),
+        &format!("{blocks} blocks <small>{mib:.1} MiB, {} dropped</small>", grouped(dropped)),
     )?;
     if let Some(shadow) = &pool.shadow {
         let agreement = known(shadow.agreement, percent);
         let difference = known(shadow.mean_difference_ms, |ms| format!("{}{}", plus(ms), millis(ms)));
-        let shown = format!("{agreement} the same <span>{difference} a request</span>");
+        let shown = format!("{agreement} the same <small>{difference} a request</small>");
         tile(html, &format!("shadow policy {}", escape(&shadow.policy)), &shown)?;
     }
     html.push_str("</div>");

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::uri::{Authority, Scheme};
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Uri, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body::{Frame, SizeHint};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -38,7 +38,7 @@ use tokio::time::{Instant, timeout};
 #[path = "client_h2c.rs"]
 mod h2c;
 
-pub use h2c::get_h2c;
+pub use h2c::{get_h2c, post_json_h2c};
 
 #[cfg(test)]
 #[path = "client_tests.rs"]
@@ -169,9 +169,32 @@ impl Client {
         timeout: Duration,
         max_body: usize,
     ) -> Result<(StatusCode, HeaderMap, Bytes), ClientError> {
+        self.whole(url, Request::default(), timeout, max_body).await
+    }
+
+    /// Posts JSON to `url` and fetches the answer whole, as [`Client::get`] does.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn post_json(
+        &self,
+        url: &str,
+        body: Bytes,
+        timeout: Duration,
+        max_body: usize,
+    ) -> Result<(StatusCode, HeaderMap, Bytes), ClientError> {
+        self.whole(url, json_post(body), timeout, max_body).await
+    }
+
+    async fn whole(
+        &self,
+        url: &str,
+        mut request: Request<Full<Bytes>>,
+        timeout: Duration,
+        max_body: usize,
+    ) -> Result<(StatusCode, HeaderMap, Bytes), ClientError> {
         let uri: Uri = url.parse().map_err(|_| bad_url(url, "it does not parse"))?;
         let address = Target::of(&uri)?.address;
-        let mut request = Request::new(Full::new(Bytes::new()));
         *request.uri_mut() = uri;
         let fetch = async {
             let response = self.send(request).await?;
@@ -184,6 +207,14 @@ impl Client {
             Err(_) => Err(ClientError::Timeout { address, what: "complete answer", after: timeout }),
         }
     }
+}
+
+/// A request without an address yet.
+fn json_post(body: Bytes) -> Request<Full<Bytes>> {
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = Method::POST;
+    request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    request
 }
 
 async fn exchange(

@@ -1,13 +1,13 @@
-//! `GET` over HTTP/2 with prior knowledge, for probes of endpoints that speak
-//! nothing else. One connection for each request: a probe is to find out
-//! whether new connections are taken.
+//! Requests over HTTP/2 with prior knowledge, for endpoints that speak nothing
+//! else. One connection for each: a probe is to find out whether new
+//! connections are taken.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Request, StatusCode, Uri};
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
@@ -25,10 +25,31 @@ pub async fn get_h2c(
     timeout: Duration,
     max_body: usize,
 ) -> Result<(StatusCode, HeaderMap, Bytes), ClientError> {
+    whole(url, Request::default(), timeout, max_body).await
+}
+
+/// Posts JSON to `url`, an `http://` URL, and fetches the answer whole.
+///
+/// # Errors
+/// As [`super::Client::get`].
+pub async fn post_json_h2c(
+    url: &str,
+    body: Bytes,
+    timeout: Duration,
+    max_body: usize,
+) -> Result<(StatusCode, HeaderMap, Bytes), ClientError> {
+    whole(url, super::json_post(body), timeout, max_body).await
+}
+
+async fn whole(
+    url: &str,
+    mut request: Request<Full<Bytes>>,
+    timeout: Duration,
+    max_body: usize,
+) -> Result<(StatusCode, HeaderMap, Bytes), ClientError> {
     let uri: Uri = url.parse().map_err(|_| bad_url(url, "it does not parse"))?;
     let target = Target::of(&uri)?;
     let address = Arc::clone(&target.address);
-    let mut request = Request::new(Empty::<Bytes>::new());
     *request.uri_mut() = uri;
     let fetch = async {
         let failed = |during| {

@@ -210,3 +210,29 @@ fn hosts_and_ports() {
         assert_eq!(target.host_header, header);
     }
 }
+
+#[tokio::test]
+async fn json_is_posted_whole() {
+    let (listener, url) = listen().await;
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut seen = Vec::new();
+        while !seen.ends_with(b"{\"a\":1}") {
+            let mut some = [0; 256];
+            let n = timeout(LIMIT, stream.read(&mut some)).await.unwrap().unwrap();
+            assert!(n > 0, "the request ended early");
+            seen.extend_from_slice(&some[..n]);
+        }
+        answer(&mut stream, "well").await;
+        String::from_utf8(seen).unwrap()
+    });
+    let body = Bytes::from_static(b"{\"a\":1}");
+    let (status, _, answer) = client().post_json(&url, body, LIMIT, 10).await.unwrap();
+    assert_eq!((status, &*answer), (StatusCode::OK, &b"well"[..]));
+    let seen = server.await.unwrap().to_lowercase();
+    assert!(seen.starts_with("post / http/1.1\r\n"), "{seen}");
+    assert!(
+        seen.contains("content-type: application/json\r\n") && seen.contains("content-length: 7\r\n"),
+        "{seen}"
+    );
+}

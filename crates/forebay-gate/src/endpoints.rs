@@ -388,6 +388,7 @@ impl Endpoints {
             class: sent.class,
             decoding: false,
         };
+        row.pass(now);
         row.requests += 1;
         row.work += sent.work;
         row.owed_us += charge.prefill_us;
@@ -421,6 +422,7 @@ impl Endpoints {
             row.owed_us = row.owed_us.saturating_sub(charge.prefill_us);
             row.waited_until = row.waited_until.max(now);
         }
+        row.pass(now);
         row.requests = row.requests.saturating_sub(1);
         row.work = row.work.saturating_sub(charge.work_left);
         row.context = row.context.saturating_sub(u64::from(charge.prompt));

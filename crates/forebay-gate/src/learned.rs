@@ -24,11 +24,16 @@ pub(crate) struct Learned {
     capacity: Ewma,
     /// Output tokens of a request that finished.
     output: Ewma,
+    /// Share of a prompt that was held where it was sent.
+    held: Ewma,
     correction: TpotCorrection,
     classes: Vec<SloClass>,
     /// The fastest prefill of the pool, in milliseconds per token.
     fastest: f32,
     fastest_at: Time,
+    /// Requests that the pool usually has in flight for each token that its
+    /// endpoints can prefill in a millisecond; 0 while there are hardly any.
+    usual_mean: f32,
     /// Whether the pool's predictions can be relied on.
     pub(crate) watchdog: Watchdog,
     /// First tokens seen, and how far off their predictions were.
@@ -47,10 +52,12 @@ impl Default for Learned {
             arrivals: Arrivals::new(),
             capacity: Ewma::new(0.995, 100.0, 20.0),
             output: Ewma::new(0.99, 200.0, 10.0),
+            held: Ewma::new(0.98, 0.0, 10.0),
             correction: TpotCorrection::new(),
             classes: Vec::new(),
             fastest: 0.0,
             fastest_at: Time::ZERO,
+            usual_mean: 0.0,
             watchdog: Watchdog::default(),
             errors: forebay_predict::ErrorStats::default(),
             shadow_agreed: 0,
@@ -72,13 +79,20 @@ impl Learned {
         self.arrivals.per_ms(now) as f32
     }
 
-    /// A request that takes so much of its endpoint's own time was sent.
-    pub(crate) fn dispatched(&mut self, capacity_ms: f32) {
+    /// A request that takes so much of its endpoint's own time, and of whose
+    /// prompt so much was held there, was sent.
+    pub(crate) fn dispatched(&mut self, capacity_ms: f32, held_share: f32) {
+        self.held.add(f64::from(held_share.clamp(0.0, 1.0)));
         self.capacity.add(f64::from(capacity_ms.max(1.0)));
     }
 
     pub(crate) fn capacity_ms(&self) -> f32 {
         self.capacity.value().max(1.0) as f32
+    }
+
+    /// Share of the prompts that is found held, 0 to 1.
+    pub(crate) fn held_share(&self) -> f32 {
+        self.held.value() as f32
     }
 
     /// An answer was whole and had so many tokens.
@@ -125,6 +139,11 @@ impl Learned {
         nearest.map_or(0, |(at, _)| at as u8)
     }
 
+    /// 1 over the usual load for each unit of speed; 0 when there is hardly any.
+    pub(crate) fn usual_mean_inverse(&self) -> f32 {
+        if self.usual_mean > 0.0 { self.usual_mean.recip() } else { 0.0 }
+    }
+
     pub(crate) fn fastest(&self) -> f32 {
         self.fastest
     }
@@ -136,6 +155,11 @@ impl Learned {
         }
         self.fastest_at = now;
         let least = members.iter().map(|&slot| endpoints.row(slot).per_token).fold(f32::INFINITY, f32::min);
+        let usual: f32 = members.iter().map(|&slot| endpoints.row(slot).usual).sum();
+        let speed: f32 = members.iter().map(|&slot| endpoints.row(slot).per_token.recip()).sum();
+        // Of next to nothing no share is too large.
+        let busy = usual >= members.len() as f32;
+        self.usual_mean = if busy && speed.is_finite() { usual / speed } else { 0.0 };
         self.fastest = if least.is_finite() { least } else { 1.0 };
     }
 }

@@ -148,7 +148,7 @@ fn choose(
 
     let sending = sending(&view, pick.slot, &block, &priced);
     let capacity = priced.capacity_own(0, &block, &common);
-    learned.dispatched(capacity);
+    learned.dispatched(capacity, block.held[0] / common.prompt.max(1.0));
     if let Some((slot, difference)) = shadowed {
         record.shadow = Some(endpoints.id(slot));
         learned.shadow_asked += 1;

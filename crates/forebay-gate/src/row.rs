@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::pick::cost::SLO_CLASSES;
 
+/// Over how many seconds an endpoint's usual load is taken.
+const USUAL_S: f32 = 20.0;
+
 /// What is in flight at an endpoint and how fast it is taken to be.
 ///
 /// Sums that are added to and taken from are whole numbers, so that an idle
@@ -31,6 +34,10 @@ pub(crate) struct Row {
     pub(crate) requests: u32,
     /// Streams past their first token.
     pub(crate) streams: u32,
+    /// Requests in flight as they usually are, over the last 20 s or so.
+    pub(crate) usual: f32,
+    /// When that was last brought up to date.
+    pub(crate) usual_at: forebay_core::Time,
     /// When the last request there stopped waiting for its first token.
     pub(crate) waited_until: forebay_core::Time,
     /// Requests in flight by SLO class.
@@ -68,6 +75,8 @@ impl Default for Row {
             dispatched: 0.0,
             requests: 0,
             streams: 0,
+            usual: 0.0,
+            usual_at: forebay_core::Time::ZERO,
             waited_until: forebay_core::Time::ZERO,
             classes: [0; SLO_CLASSES],
             foreign_requests: 0.0,
@@ -99,6 +108,14 @@ impl Row {
             && self.requests == 0
             && self.streams == 0
             && self.classes == [0; SLO_CLASSES]
+    }
+
+    /// Moves the usual number of requests towards what it was until now; to be
+    /// called before the number changes.
+    pub(crate) fn pass(&mut self, now: forebay_core::Time) {
+        let seconds = now.since(self.usual_at).as_secs_f32();
+        self.usual_at = now;
+        self.usual += (self.requests as f32 - self.usual) * (1.0 - (-seconds / USUAL_S).exp());
     }
 
     /// No request there is waiting for its first token, nor was any since

@@ -72,6 +72,7 @@ impl Endpoints {
                 continue;
             }
             let fresh = self.report[i].is_some_and(|report| now.since(report.at) < 2 * REFRESH);
+            self.rows[i].pass(now);
             if !fresh {
                 self.rows[i].foreign_requests *= fade;
                 self.rows[i].foreign_tokens *= fade;

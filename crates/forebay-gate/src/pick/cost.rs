@@ -19,6 +19,13 @@ pub(crate) const PREFILL_WINDOW_MS: f32 = 20_000.0;
 const MAX_PREFILL_SHARE: f32 = 0.85;
 /// Output tokens over which a request's context weighs on the streams beside it.
 const HARM_HORIZON: f32 = 1000.0;
+/// What a load of one fair share beyond the slack costs, in multiples of the
+/// whole prompt's prefill: at a tenth beyond it, holding the prompt is worth no
+/// more than computing it elsewhere. Prompts that are alone pay nothing: it
+/// goes with the square of how much of its prompts a pool finds held.
+const CROWDING: f32 = 30.0;
+/// How far beyond its fair share of the usual load an endpoint may be for free.
+const CROWDING_SLACK: f32 = 0.15;
 /// A chunked prefill gets at least this many tokens of each step.
 const MIN_CHUNK: f32 = 256.0;
 
@@ -52,6 +59,12 @@ pub(crate) struct Common {
     pub(crate) usual_output: f32,
     /// Price of a millisecond of capacity.
     pub(crate) price: f32,
+    /// Share of the prompts of this pool that is found held, 0 to 1: how much
+    /// of what is placed now brings others after it.
+    pub(crate) follow: f32,
+    /// 1 over the requests in flight that the pool usually has for each token
+    /// that its endpoints can prefill in a millisecond.
+    pub(crate) usual_mean_inverse: f32,
     /// Correction of predicted TPOT, learned by the pool.
     pub(crate) gamma: f32,
     /// The fastest prefill of the pool, in milliseconds per token.
@@ -81,6 +94,8 @@ pub(crate) struct Block {
     pub(crate) requests: Lanes,
     /// Streams past their first token.
     pub(crate) streams: Lanes,
+    /// Requests in flight as they usually are.
+    pub(crate) usual: Lanes,
     /// Prompt tokens of the requests in flight.
     pub(crate) context: Lanes,
     /// Distinct tokens of KV memory that they hold.
@@ -128,6 +143,9 @@ pub struct Terms {
     pub capacity_ms: f32,
     /// What that capacity costs now.
     pub price_ms: f32,
+    /// Cost of keeping an endpoint busier than its fair share, because prefixes
+    /// that many share lie there.
+    pub crowding_ms: f32,
     /// Predicted time per output token after it has joined.
     pub tpot_ms: f32,
     /// Chance of missing its own limits, 0 to 1.
@@ -153,6 +171,7 @@ pub(crate) struct Priced {
     decode: Lanes,
     harm: Lanes,
     capacity: Lanes,
+    crowding: Lanes,
     miss: Lanes,
     miss_cost: Lanes,
 }
@@ -176,6 +195,7 @@ impl Priced {
             capacity_ms: self.capacity[lane],
             price_ms: self.capacity[lane] * common.price,
             tpot_ms: self.tpot[lane],
+            crowding_ms: self.crowding[lane],
             miss: self.miss[lane],
             miss_ms: self.miss_cost[lane],
             total_ms: self.total[lane],
@@ -187,8 +207,9 @@ impl Priced {
 #[inline]
 pub(crate) fn price(block: &Block, common: &Common, classes: &[SloClass], weights: &Weights) -> Priced {
     let mut out = Priced::default();
-    let Common { prompt, output, usual_output, price, gamma, fastest, ttft_limit, tpot_limit, value } =
+    let Common { prompt, output, usual_output, price, follow, usual_mean_inverse, gamma, fastest, .. } =
         *common;
+    let Common { ttft_limit, tpot_limit, value, .. } = *common;
     let inverse_width = 1.0 / weights.width.max(1e-3);
     let (inverse_ttft, inverse_tpot) = (1.0 / ttft_limit, 1.0 / tpot_limit);
     let mut g0: Lanes = [0.0; LANES];
@@ -209,6 +230,13 @@ pub(crate) fn price(block: &Block, common: &Common, classes: &[SloClass], weight
         let wait = block.owed[l] * tax + memory;
         let prefill = own * tax;
         let ttft = wait + prefill + block.fixed[l];
+        // Those who share a prefix keep an endpoint busier than its peers long
+        // after any queue that a single request could see: beyond a slack it
+        // is worth computing the prefix once more elsewhere.
+        let whole = prompt * (block.per_token[l] + block.per_pair[l] * prompt * 0.5);
+        let share = block.usual[l] * block.per_token[l] * usual_mean_inverse;
+        let crowded = (share - 1.0 - CROWDING_SLACK).max(0.0);
+        let crowding = follow * follow * CROWDING * whole * crowded;
         let decode = output
             * (block.per_context[l] * (context + prompt)
                 + (streams + 1.0) * block.per_stream[l]
@@ -234,6 +262,7 @@ pub(crate) fn price(block: &Block, common: &Common, classes: &[SloClass], weight
         out.decode[l] = decode;
         out.harm[l] = harm;
         out.capacity[l] = capacity;
+        out.crowding[l] = crowding;
     }
     for l in 0..LANES {
         let met_ttft = 1.0 - missed(out.ttft[l] * inverse_ttft, inverse_width);
@@ -254,6 +283,7 @@ pub(crate) fn price(block: &Block, common: &Common, classes: &[SloClass], weight
             + weights.harm * out.harm[l]
             + price * out.capacity[l]
             + out.miss_cost[l]
+            + out.crowding[l]
             + weights.overtime * (out.ttft[l] - ttft_limit).max(0.0);
     }
     out
@@ -305,6 +335,7 @@ mod tests {
             owed: [0.0, 0.0, 0.0, 0.0, 50.0, 0.0, 0.0, 0.0],
             requests: [0.0, 0.0, 0.0, 0.0, 2.0, 10.0, 0.0, 60.0],
             streams: [0.0, 0.0, 0.0, 0.0, 1.0, 10.0, 0.0, 60.0],
+            usual: [0.0; LANES],
             context: [0.0, 0.0, 0.0, 0.0, 6e3, 2e4, 0.0, 4.2e5],
             pinned: [0.0, 0.0, 0.0, 0.0, 6e3, 2e4, 0.0, 4.2e5],
             prefill_share: all(0.0),
@@ -326,6 +357,8 @@ mod tests {
             output: 200.0,
             usual_output: 200.0,
             price: 1.0,
+            follow: 0.0,
+            usual_mean_inverse: 0.0,
             gamma: 1.0,
             fastest: 0.0235,
             ttft_limit: 2000.0,

@@ -108,6 +108,8 @@ pub(crate) fn common(view: &View<'_>, weights: &Weights, backlog_ms: f32) -> Com
         output: facts.output_tokens.max(1) as f32,
         usual_output: learned.usual_output(),
         price,
+        follow: learned.held_share(),
+        usual_mean_inverse: learned.usual_mean_inverse(),
         gamma: learned.gamma(),
         fastest: learned.fastest(),
         ttft_limit: limit(facts.slo.ttft_ms),
@@ -129,6 +131,7 @@ pub(crate) fn block_of(view: &View<'_>, slots: &[u32], decay: f64) -> Block {
         block.owed[lane] = row.owed_ms();
         block.requests[lane] = row.all_requests();
         block.streams[lane] = row.all_streams();
+        block.usual[lane] = row.usual;
         block.context[lane] = row.all_context();
         block.pinned[lane] = row.pinned(block_tokens);
         block.prefill_share[lane] = view.endpoints.prefill_share(slot, decay);

@@ -16,6 +16,7 @@ use crate::membership::Membership;
 use crate::probe::{HttpProbe, Probe};
 use crate::schedule::Schedule;
 use crate::scrape::{ScrapeTarget, Scrapers};
+use crate::warm_up::{WarmUpPlan, WarmUps};
 use crate::watch::{Evidence, Watch, bounded};
 
 /// One endpoint to watch.
@@ -34,6 +35,7 @@ pub struct Fleet<M: Membership, P: Probe = HttpProbe> {
     membership: Arc<M>,
     probe: Arc<P>,
     scrapers: Arc<Scrapers<M>>,
+    warm_ups: Arc<WarmUps<M>>,
     seed: u64,
     origin: Instant,
     watched: Mutex<Watched<M::Id>>,
@@ -71,10 +73,12 @@ impl<M: Membership, P: Probe> Fleet<M, P> {
         })?;
         let origin = Instant::now();
         let scrapers = Scrapers::new(Arc::clone(&membership), handle.clone(), origin, seed);
+        let warm_ups = WarmUps::new(Arc::clone(&membership), handle.clone());
         Ok(Fleet {
             membership,
             probe: Arc::new(probe),
             scrapers: Arc::new(scrapers),
+            warm_ups: Arc::new(warm_ups),
             seed,
             origin,
             watched: Mutex::new(Watched { endpoints: BTreeMap::new(), started: 0 }),
@@ -167,6 +171,18 @@ impl<M: Membership, P: Probe> Fleet<M, P> {
     /// is not read; asked often, the endpoint is asked once a second.
     pub fn refresh_models(&self, id: M::Id) {
         self.scrapers.ask_models(id);
+    }
+
+    /// Sends the endpoint a few inferences of our own; [`Membership::warmed`]
+    /// is told of their end. One that already runs for it is given up.
+    pub fn warm_up(&self, id: M::Id, plan: WarmUpPlan) {
+        self.warm_ups.begin(id, plan);
+    }
+
+    /// Ends the endpoint's warm-up; nothing is told of it any more, except what
+    /// is just being told on the fleet's thread.
+    pub fn stop_warm_up(&self, id: M::Id) {
+        self.warm_ups.stop(id);
     }
 
     /// Where real traffic reports on this endpoint; none when it is not watched.

@@ -18,10 +18,12 @@ mod membership;
 mod probe;
 mod schedule;
 mod scrape;
+mod warm_up;
 mod watch;
 
 pub use fleet::{Fleet, Target};
 pub use membership::{Identity, Membership, PageKind, Scraped};
 pub use probe::{HttpProbe, Probe, ProbeFailure};
 pub use scrape::{ScrapeFailure, ScrapeTarget};
+pub use warm_up::{WarmUpEnd, WarmUpPlan};
 pub use watch::Evidence;

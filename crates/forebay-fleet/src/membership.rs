@@ -9,6 +9,7 @@ use forebay_wire::signals::{Dialect, ResidentModel, Signals};
 use tokio::time::Instant;
 
 use crate::scrape::ScrapeFailure;
+use crate::warm_up::WarmUpEnd;
 
 /// Who wants to know what the fleet finds.
 ///
@@ -75,6 +76,11 @@ pub trait Membership: Send + Sync + 'static {
     /// another one, only for targets whose dialect was left open.
     fn detected(&self, id: Self::Id, dialect: Dialect) {
         let _ = (id, dialect);
+    }
+
+    /// A warm-up that the owner asked for has ended.
+    fn warmed(&self, id: Self::Id, end: &WarmUpEnd) {
+        let _ = (id, end);
     }
 
     /// A page of the endpoint was asked for, for the metrics.

@@ -1,14 +1,16 @@
 //! From a scanned body to what the Gate needs to know.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
 
+use bytes::Bytes;
 use forebay_core::{Prefix, Priority, RequestFacts, Slo, TenantId};
 use forebay_prefix::{Kind, chain, seed, token_blocks};
-use forebay_wire::body::{BLOCK_BYTES, Scan, token_ids};
+use forebay_wire::body::{Api, BLOCK_BYTES, Scan, token_ids};
 use http::HeaderMap;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::registry::Route;
+use crate::tokens::PromptTokens;
 
 /// Hash of the session that a request names: the header of a trusted caller,
 /// else the body's `user`.
@@ -68,12 +70,33 @@ fn prompt_tokens(scan: &Scan, bytes_per_token: f32) -> u32 {
 
 /// Token ids in the prefix index, where engines tell of theirs.
 fn exact_prefix(scan: &Scan, body: &[u8], route: &Route) -> Option<Prefix> {
-    let block = route.pool.index_block.load(Ordering::Relaxed);
-    if !route.pool.kv_events || block == 0 {
-        return None;
-    }
+    let block = route.pool.token_block()?;
     let ids = token_ids(body, scan.token_ids_span.clone()?)?;
     Some(token_prefix(&ids, block, scan.cache_salt, route))
+}
+
+/// Finds the prompt as its engine's own tokens instead of as text, where that
+/// can be told in time. Returns how many they are; 0 when it cannot.
+pub(crate) async fn render(
+    facts: &mut RequestFacts,
+    tokens: &Arc<dyn PromptTokens>,
+    scan: &Scan,
+    body: Bytes,
+    api: Api,
+    route: &Route,
+) -> u32 {
+    if scan.prompts > 1 || !matches!(api, Api::Chat | Api::Completions) {
+        return 0;
+    }
+    let Some(ids) = tokens.tokens(body, api).await else { return 0 };
+    let count = u32::try_from(ids.len()).unwrap_or(u32::MAX);
+    facts.prompt_tokens = count.max(1);
+    // Where engines tell of their caches, blocks are theirs; until one has
+    // shown them the text is as good.
+    if let Some(block) = route.pool.token_block() {
+        facts.prefix = token_prefix(&ids, block, scan.cache_salt, route);
+    }
+    count
 }
 
 /// Token ids as the prefix index has them.

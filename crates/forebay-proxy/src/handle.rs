@@ -145,6 +145,13 @@ async fn answer(
     };
     let on_route = |problem| Stop::Problem(Box::new(problem), Some(Arc::clone(&route)));
     let mut facts = facts::of(&scan, &read.bytes, &route, &parts.headers, settings.trust_control_headers);
+    // Boxed: few pools have a tokenizer, and its wait need not be in every request.
+    let rendered = match route.pool.tokens.get() {
+        Some(tokens) if facts.prefix.chain.is_empty() || !facts.prefix.exact => {
+            Box::pin(facts::render(&mut facts, tokens, &scan, read.bytes.clone(), api, &route)).await
+        }
+        _ => 0,
+    };
     let asked = Instant::now();
     let ruled = rule::ask(proxy, &route, &mut facts);
     let ticket = proxy.live().admit(facts).await;
@@ -163,6 +170,7 @@ async fn answer(
         ticket,
         started,
         prompt_text_bytes(&scan),
+        rendered,
     ));
     let outgoing = outgoing(&mut parts, read.bytes, &scan, api, &route, request_id);
     let queued = started.elapsed();

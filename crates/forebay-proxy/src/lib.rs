@@ -26,6 +26,7 @@ mod rule;
 mod serve;
 mod settle;
 mod timer;
+mod tokens;
 mod versions;
 mod watching;
 
@@ -34,4 +35,5 @@ pub use proxy::{DrainPhase, Proxy, Settings};
 pub use registry::{Registry, RegistryBuilder};
 pub use rule::CandidateSignals;
 pub use serve::serve;
+pub use tokens::{PromptTokens, TokensFuture};
 pub use versions::Versions;

@@ -1,8 +1,8 @@
 //! Which names clients may ask for, and where each leads.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -13,13 +13,13 @@ use forebay_rule::Rule;
 use serde_json::{Value, json};
 
 use crate::learned::BytesPerToken;
+use crate::tokens::PromptTokens;
 use crate::versions::Versions;
 
 /// Output tokens that a request takes before any was seen.
 const FIRST_USUAL_OUTPUT: u32 = 200;
 
 /// What the data plane needs to know of a pool.
-#[derive(Debug)]
 pub(crate) struct PoolRoute {
     pub(crate) id: PoolId,
     pub(crate) name: String,
@@ -34,12 +34,28 @@ pub(crate) struct PoolRoute {
     /// Tokens in a block of the index, as the engines' own blocks are; 0 while
     /// none has shown them.
     pub(crate) index_block: AtomicU32,
+    /// Who can tell prompts as tokens; set once, before the first request.
+    pub(crate) tokens: OnceLock<Arc<dyn PromptTokens>>,
     /// Metrics of load reports that utilisation is computed from.
     pub(crate) orca_metrics: Vec<String>,
     /// In which form endpoints are asked for load reports.
     pub(crate) orca_ask: OrcaAsk,
     /// The operator's own say in which endpoint a request gets.
     pub(crate) rule: Option<Rule>,
+}
+
+/// Tokens in a block of the index where engines tell nothing of theirs.
+const OWN_BLOCK: u32 = 64;
+
+impl PoolRoute {
+    /// Tokens in a block of the index, where prompts can be found there as
+    /// tokens; none while that is not known or not asked for.
+    pub(crate) fn token_block(&self) -> Option<u32> {
+        if self.kv_events {
+            return Some(self.index_block.load(Ordering::Relaxed)).filter(|block| *block > 0);
+        }
+        self.tokens.get().map(|_| OWN_BLOCK)
+    }
 }
 
 /// One requested name on its way to one pool.
@@ -195,6 +211,13 @@ impl Registry {
         self.list.store(Arc::new(list(&cards)));
     }
 
+    /// Says who can tell a pool's prompts as tokens; the first to say so stays.
+    pub fn set_tokens(&self, pool: PoolId, tokens: Arc<dyn PromptTokens>) {
+        if let Some(route) = self.base(pool) {
+            let _ = route.pool.tokens.set(tokens);
+        }
+    }
+
     /// The engines of a pool showed how long a block of the index is there.
     pub fn set_index_block(&self, pool: PoolId, tokens: u32) {
         if let Some(route) = self.base(pool) {
@@ -286,6 +309,7 @@ impl RegistryBuilder {
                 preserve_host: pool.preserve_host,
                 kv_events: pool.endpoints.iter().any(|endpoint| pool.kv_events_of(endpoint).is_some()),
                 index_block: AtomicU32::new(0),
+                tokens: OnceLock::new(),
                 orca_metrics: pool.orca.metrics.clone(),
                 orca_ask: pool.orca.ask,
                 rule: rule(pool),

@@ -33,6 +33,8 @@ pub(crate) struct Settle {
     answered: bool,
     /// Bytes of its prompt; 0 when they say nothing of its tokens.
     prompt_bytes: usize,
+    /// Tokens of its prompt as they were told before it was sent; 0 when they were not.
+    rendered: u32,
 }
 
 impl Settle {
@@ -43,6 +45,7 @@ impl Settle {
         ticket: Ticket<Endpoint>,
         started: Instant,
         prompt_bytes: usize,
+        rendered: u32,
     ) -> Settle {
         Settle {
             proxy,
@@ -57,6 +60,7 @@ impl Settle {
             status: None,
             answered: false,
             prompt_bytes,
+            rendered,
         }
     }
 
@@ -148,6 +152,9 @@ impl Settle {
                 } else {
                     self.route.learn_output(usage.completion_tokens);
                     self.route.bytes_per_token.learn(self.prompt_bytes, usage.prompt_tokens);
+                    if let (1.., Some(tokens)) = (self.rendered, self.route.pool.tokens.get()) {
+                        tokens.counted(self.rendered, usage.prompt_tokens);
+                    }
                 }
             }
             None if label == OutcomeLabel::Ok => metrics.usage_unknown(),

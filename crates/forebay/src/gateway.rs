@@ -25,6 +25,7 @@ use crate::pools::{gate_config, kv_sources, scrape_target};
 use crate::prefix_snapshot::{self, Keeper};
 use crate::signals_table::SignalsTable;
 use crate::status::{self, Sources, StatusPage};
+use crate::tokenizers;
 
 /// Unused connections to engines are closed after this; uvicorn, and with it
 /// vLLM, closes them after 5 s.
@@ -94,6 +95,7 @@ impl Gateway {
         let targets = join_endpoints(&config, &live, &metrics, workers);
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let registry = RegistryBuilder::build(&config, &metrics, created);
+        tokenizers::load(&config, &registry)?;
         let settings = Settings {
             limits: config.limits,
             endpoint_header: config.response_headers.endpoint,
@@ -118,6 +120,7 @@ impl Gateway {
         let fleet = Fleet::start(Arc::clone(&members), HttpProbe::new(), id_seed)
             .map_err(Failure::doing("cannot start the probes"))?;
         let fleet = Arc::new(fleet);
+        members.set_warm_ups(Arc::downgrade(fleet.warm_ups()));
         fleet.set_targets(targets.probes.clone());
         for (key, endpoint) in members.endpoints() {
             if let Some(evidence) = fleet.evidence(key) {
@@ -245,8 +248,9 @@ fn join_endpoints(config: &Config, live: &Live<Endpoint>, metrics: &Metrics, wor
                 endpoint.url.path_prefix.clone(),
                 Arc::new(upstream),
             );
-            // Without probes there is nobody to wait for.
-            let state = if pool.health.enabled { EndpointState::Starting } else { EndpointState::Ready };
+            // Without probes and warm-up there is nobody to wait for.
+            let watched = pool.health.enabled || pool.warm_up.requests > 0;
+            let state = if watched { EndpointState::Starting } else { EndpointState::Ready };
             if let Some(label) = EndpointStateLabel::from_word(state.as_str()) {
                 member.upstream().metrics().state(label);
             }
@@ -260,7 +264,7 @@ fn join_endpoints(config: &Config, live: &Live<Endpoint>, metrics: &Metrics, wor
             if pool.scrape.enabled {
                 scrapes.entry(key).or_insert_with(|| scrape_target(key, pool, endpoint));
             }
-            if pool.health.enabled {
+            if watched {
                 // An endpoint that speaks only HTTP/2 must be asked in it.
                 let url = match pool.protocol {
                     Protocol::H2c => endpoint.url.to_string().replacen("http://", "h2c://", 1),

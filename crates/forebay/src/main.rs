@@ -28,6 +28,8 @@ mod serve;
 mod signals;
 mod signals_table;
 mod status;
+mod tokenizers;
+mod warming;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();

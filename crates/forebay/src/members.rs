@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use forebay_config::Config;
 use forebay_core::{EndpointState, LoadReport, ModelId, PoolId};
-use forebay_fleet::{Evidence, Fleet, Identity, Membership, Scraped};
+use forebay_fleet::{Evidence, Fleet, Identity, Membership, Scraped, WarmUpEnd, WarmUps};
 use forebay_live::{EndpointKey, Live};
 use forebay_metrics::{EndpointStateLabel, Page};
 use forebay_proxy::{Endpoint, EndpointSignals, Proxy};
@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::candidates::Candidates;
 use crate::signals_table::SignalsTable;
+use crate::warming::Warming;
 
 /// Tokens of a block of the prefix index while nothing better is known: 256
 /// bytes of four to a token.
@@ -27,6 +28,7 @@ pub(crate) struct Members {
     table: Arc<SignalsTable>,
     /// What rules read.
     candidates: Arc<Candidates>,
+    warming: Warming,
     endpoints: BTreeMap<EndpointKey, Arc<Endpoint>>,
     pools: BTreeMap<EndpointKey, Arc<[PoolId]>>,
     /// Pools whose adapters are found out, by their ids.
@@ -51,26 +53,44 @@ impl Members {
     pub(crate) fn new(proxy: Arc<Proxy>, table: Arc<SignalsTable>, config: &Config) -> Members {
         let live = Arc::clone(proxy.live());
         let views = live.endpoints();
+        let keys = views.iter().map(|view| (&*view.member.name, view.key)).collect();
+        let warming = Warming::new(config, &keys);
         let pools = views.iter().map(|view| (view.key, Arc::clone(&view.pools))).collect();
         let endpoints = views.into_iter().map(|view| (view.key, view.member)).collect();
         let discovering = config.pools.iter().map(|pool| pool.discover_adapters).collect();
         let candidates = Arc::new(Candidates::new(config, Arc::clone(&live)));
         proxy.set_candidates(Arc::<Candidates>::clone(&candidates));
-        Members { live, proxy, table, candidates, endpoints, pools, discovering, known: Mutex::default() }
+        Members {
+            live,
+            proxy,
+            table,
+            candidates,
+            warming,
+            endpoints,
+            pools,
+            discovering,
+            known: Mutex::default(),
+        }
     }
 
     pub(crate) fn endpoints(&self) -> impl Iterator<Item = (EndpointKey, &Arc<Endpoint>)> {
         self.endpoints.iter().map(|(key, endpoint)| (*key, endpoint))
     }
 
-    /// Ready is who answers its probes and serves what it should, unless an
-    /// operator decided otherwise.
+    /// Says who warms endpoints up.
+    pub(crate) fn set_warm_ups(&self, warm_ups: Weak<WarmUps<Members>>) {
+        self.warming.set_warm_ups(warm_ups);
+    }
+
+    /// Ready is who answers its probes, serves what it should and is warm,
+    /// unless an operator decided otherwise.
     fn settle_state(&self, id: EndpointKey) {
         // Held until the Gate knows: what was decided last is told last.
         let known = self.known.lock();
         let state = match (known.wanted.get(&id), known.probed.get(&id)) {
             (Some(wanted), _) => *wanted,
             (None, Some(EndpointState::Ready)) if known.mistaken.contains(&id) => EndpointState::Unready,
+            (None, Some(EndpointState::Ready)) if !self.warming.admits(id) => EndpointState::Starting,
             (None, Some(probed)) => *probed,
             (None, None) => return,
         };
@@ -147,6 +167,9 @@ impl Membership for Members {
     type Id = EndpointKey;
 
     fn set_state(&self, id: EndpointKey, state: EndpointState) {
+        if state != EndpointState::Ready {
+            self.warming.cool(id);
+        }
         self.known.lock().probed.insert(id, state);
         self.settle_state(id);
     }
@@ -199,6 +222,14 @@ impl Membership for Members {
     fn restarted(&self, id: EndpointKey) {
         tracing::info!(url = self.name(id), "the engine began anew; what it held is forgotten");
         self.live.restarted(id);
+        if self.warming.cool(id) {
+            self.settle_state(id);
+        }
+    }
+
+    fn warmed(&self, id: EndpointKey, end: &WarmUpEnd) {
+        self.warming.ended(id, end);
+        self.settle_state(id);
     }
 
     fn identity(&self, id: EndpointKey, identity: Identity<'_>) {
@@ -224,6 +255,7 @@ impl Membership for Members {
         if mistaken {
             // Whoever is there now, what the one before held is not there.
             self.live.restarted(id);
+            self.warming.cool(id);
         }
         self.settle_state(id);
     }

@@ -1,8 +1,8 @@
 //! From the configuration to what Gates and the fleet are told.
 
 use forebay_config::{Config, Engine, Host, Pool, Protocol};
-use forebay_fleet::ScrapeTarget;
 use forebay_fleet::kv::{KvAddressError, KvSource, KvTemplate};
+use forebay_fleet::{ScrapeTarget, WarmUpPlan};
 use forebay_gate::{AdmissionConfig, PoolConfig};
 use forebay_wire::signals::Dialect;
 
@@ -52,6 +52,17 @@ pub(crate) fn scrape_target<Id>(
         timeout: pool.scrape.timeout,
         h2c: pool.protocol == Protocol::H2c,
     }
+}
+
+/// What one endpoint is sent before others may send it anything; none when
+/// nothing is.
+pub(crate) fn warm_up_plan(pool: &Pool, endpoint: &forebay_config::Endpoint) -> Option<WarmUpPlan> {
+    let warm_up = pool.warm_up;
+    (warm_up.requests > 0).then(|| WarmUpPlan {
+        concurrency: warm_up.concurrency,
+        h2c: pool.protocol == Protocol::H2c,
+        ..WarmUpPlan::new(endpoint.url.to_string(), pool.model.clone(), warm_up.requests)
+    })
 }
 
 /// The publishers of KV events of every endpoint, each with its endpoint's name.

@@ -5,13 +5,14 @@ mod endpoints;
 mod fallbacks;
 mod readings;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use forebay_admin::{
     BodyEdit, DecisionView, PoolReadiness, PoolStatus, PredictionError, PrefixIndexStatus, Readiness,
     RequestTotals, ShadowStatus, Status, StatusSource,
 };
-use forebay_config::{Config, Pool};
+use forebay_config::{Config, Endpoint as ConfiguredEndpoint, Pool};
 use forebay_core::PoolId;
 use forebay_fleet::Fleet;
 use forebay_fleet::kv::KvFeeds;
@@ -80,6 +81,8 @@ impl StatusPage {
         let load = self.proxy.live().pool(id);
         let decides = self.deciding.of(id);
         let members: Vec<_> = endpoints.iter().filter(|view| view.pools.contains(&id)).collect();
+        let configured: BTreeMap<&str, &ConfiguredEndpoint> =
+            pool.endpoints.iter().map(|endpoint| (&*endpoint.name, endpoint)).collect();
         let gate = members.first().map(|view| view.key.gate);
         PoolStatus {
             name: pool.name.clone(),
@@ -101,7 +104,10 @@ impl StatusPage {
             tpot_correction: load.map_or(1.0, |load| load.tpot_correction),
             shadow: load.and_then(|load| shadow(&decides, &load)),
             prefix_index: gate.map(|gate| self.index(gate)).unwrap_or_default(),
-            endpoints: members.iter().map(|view| described.endpoint(pool, view)).collect(),
+            endpoints: members
+                .iter()
+                .map(|view| described.endpoint(pool, configured.get(&*view.member.name).copied(), view))
+                .collect(),
         }
     }
 

@@ -35,11 +35,15 @@ impl<'a> Described<'a> {
         Described { page, now: page.proxy.live().clock().now(), feeds }
     }
 
-    pub(super) fn endpoint(&self, pool: &Pool, view: &EndpointView<Endpoint>) -> EndpointStatus {
+    pub(super) fn endpoint(
+        &self,
+        pool: &Pool,
+        configured: Option<&forebay_config::Endpoint>,
+        view: &EndpointView<Endpoint>,
+    ) -> EndpointStatus {
         let told = self.page.table.get(view.key).unwrap_or_default();
         let load = &view.load;
         let url = &view.member.name;
-        let configured = pool.endpoints.iter().find(|endpoint| endpoint.name == *url);
         let detected = told.dialect.filter(|_| pool.engine == Engine::Auto);
         EndpointStatus {
             id: id(view.key),

@@ -16,7 +16,7 @@ use crate::membership::Membership;
 use crate::probe::{HttpProbe, Probe};
 use crate::schedule::Schedule;
 use crate::scrape::{ScrapeTarget, Scrapers};
-use crate::warm_up::{WarmUpPlan, WarmUps};
+use crate::warm_up::WarmUps;
 use crate::watch::{Evidence, Watch, bounded};
 
 /// One endpoint to watch.
@@ -173,16 +173,9 @@ impl<M: Membership, P: Probe> Fleet<M, P> {
         self.scrapers.ask_models(id);
     }
 
-    /// Sends the endpoint a few inferences of our own; [`Membership::warmed`]
-    /// is told of their end. One that already runs for it is given up.
-    pub fn warm_up(&self, id: M::Id, plan: WarmUpPlan) {
-        self.warm_ups.begin(id, plan);
-    }
-
-    /// Ends the endpoint's warm-up; nothing is told of it any more, except what
-    /// is just being told on the fleet's thread.
-    pub fn stop_warm_up(&self, id: M::Id) {
-        self.warm_ups.stop(id);
+    /// Who warms endpoints up, on the fleet's thread.
+    pub fn warm_ups(&self) -> &Arc<WarmUps<M>> {
+        &self.warm_ups
     }
 
     /// Where real traffic reports on this endpoint; none when it is not watched.

@@ -25,5 +25,5 @@ pub use fleet::{Fleet, Target};
 pub use membership::{Identity, Membership, PageKind, Scraped};
 pub use probe::{HttpProbe, Probe, ProbeFailure};
 pub use scrape::{ScrapeFailure, ScrapeTarget};
-pub use warm_up::{WarmUpEnd, WarmUpPlan};
+pub use warm_up::{WarmUpEnd, WarmUpPlan, WarmUps};
 pub use watch::Evidence;

@@ -79,8 +79,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// Answers are thrown away; a longer one was still an answer.
 const MAX_ANSWER: usize = 256 << 10;
 
-/// The warm-ups that run.
-pub(crate) struct WarmUps<M: Membership> {
+/// The warm-ups that run. They end with the fleet.
+pub struct WarmUps<M: Membership> {
     membership: Arc<M>,
     handle: Handle,
     client: Client,
@@ -93,8 +93,9 @@ impl<M: Membership> WarmUps<M> {
         WarmUps { membership, handle, client, running: Mutex::default() }
     }
 
-    /// Begins one, instead of one that runs for the same endpoint.
-    pub(crate) fn begin(self: &Arc<Self>, id: M::Id, plan: WarmUpPlan) {
+    /// Sends the endpoint inferences of our own; [`Membership::warmed`] is told
+    /// of their end. A warm-up that already runs for it is given up.
+    pub fn begin(self: &Arc<Self>, id: M::Id, plan: WarmUpPlan) {
         let all = Arc::clone(self);
         // Held until it is in the map, where it looks for itself at its end.
         let mut running = self.running.lock();
@@ -115,8 +116,9 @@ impl<M: Membership> WarmUps<M> {
         }
     }
 
-    /// Ends one without telling.
-    pub(crate) fn stop(&self, id: M::Id) {
+    /// Gives the endpoint's warm-up up; nothing is told of it any more, except
+    /// what is just being told on the fleet's thread.
+    pub fn stop(&self, id: M::Id) {
         if let Some(task) = self.running.lock().remove(&id) {
             task.abort();
         }

@@ -147,7 +147,7 @@ fn end(heard: &mpsc::Receiver<(u32, WarmUpEnd)>) -> (u32, WarmUpEnd) {
 fn so_many_small_inferences_are_asked_for_so_many_at_once() {
     let server = Server::start(false, |_, _| Some(200));
     let (fleet, heard) = fleet();
-    fleet.warm_up(3, WarmUpPlan { concurrency: 4, ..server.plan(20) });
+    fleet.warm_ups().begin(3, WarmUpPlan { concurrency: 4, ..server.plan(20) });
     assert_eq!(end(&heard), (3, WarmUpEnd::Warm));
     let requests = server.requests();
     assert_eq!(requests.len(), 20);
@@ -163,7 +163,7 @@ fn so_many_small_inferences_are_asked_for_so_many_at_once() {
 fn http2_endpoints_are_asked_in_http2() {
     let server = Server::start(true, |_, _| Some(200));
     let (fleet, heard) = fleet();
-    fleet.warm_up(1, WarmUpPlan { h2c: true, ..server.plan(2) });
+    fleet.warm_ups().begin(1, WarmUpPlan { h2c: true, ..server.plan(2) });
     assert_eq!(end(&heard), (1, WarmUpEnd::Warm));
     assert_eq!(server.requests().len(), 2);
 }
@@ -172,7 +172,7 @@ fn http2_endpoints_are_asked_in_http2() {
 fn failures_are_tried_again() {
     let server = Server::start(false, |index, _| Some(if index % 2 == 0 { 503 } else { 200 }));
     let (fleet, heard) = fleet();
-    fleet.warm_up(1, server.plan(3));
+    fleet.warm_ups().begin(1, server.plan(3));
     assert_eq!(end(&heard), (1, WarmUpEnd::Warm));
     assert_eq!(server.requests().len(), 6);
 }
@@ -181,7 +181,7 @@ fn failures_are_tried_again() {
 fn an_engine_without_completions_is_asked_for_chat() {
     let server = Server::start(false, |_, path| Some(if path == "/v1/completions" { 404 } else { 200 }));
     let (fleet, heard) = fleet();
-    fleet.warm_up(1, server.plan(3));
+    fleet.warm_ups().begin(1, server.plan(3));
     assert_eq!(end(&heard), (1, WarmUpEnd::Warm));
     let paths: Vec<_> = server.requests().into_iter().map(|(path, _)| path).collect();
     assert_eq!(paths[0], "/v1/completions");
@@ -193,7 +193,7 @@ fn an_engine_without_completions_is_asked_for_chat() {
 fn an_endpoint_that_takes_no_such_requests_is_soon_let_be() {
     let server = Server::start(false, |_, _| Some(400));
     let (fleet, heard) = fleet();
-    fleet.warm_up(1, WarmUpPlan { concurrency: 8, ..server.plan(100) });
+    fleet.warm_ups().begin(1, WarmUpPlan { concurrency: 8, ..server.plan(100) });
     let (_, WarmUpEnd::GivenUp { answered: 0, why }) = end(&heard) else { panic!("it was warmed") };
     assert!(why.contains("/v1/completions answered 400"), "{why}");
     assert!(server.requests().len() <= 16, "{}", server.requests().len());
@@ -204,10 +204,12 @@ fn an_endpoint_that_does_not_answer_is_let_be_when_the_time_is_over() {
     let server = Server::start(false, |index, _| (index == 0).then_some(200));
     let (fleet, heard) = fleet();
     let limit = Duration::from_secs(1);
-    fleet.warm_up(1, WarmUpPlan { limit, ..server.plan(2) });
+    fleet.warm_ups().begin(1, WarmUpPlan { limit, ..server.plan(2) });
     assert_eq!(end(&heard), (1, WarmUpEnd::GivenUp { answered: 1, why: "no answer in time".to_owned() }));
     // Each request has a limit of its own, within the whole.
-    fleet.warm_up(2, WarmUpPlan { limit, request_limit: Duration::from_millis(20), ..server.plan(1) });
+    fleet
+        .warm_ups()
+        .begin(2, WarmUpPlan { limit, request_limit: Duration::from_millis(20), ..server.plan(1) });
     let (2, WarmUpEnd::GivenUp { why, .. }) = end(&heard) else { panic!("it was warmed") };
     assert!(why.contains("no complete answer within 20ms"), "{why}");
     assert!(server.requests().len() >= 4, "it was not tried again");
@@ -217,12 +219,12 @@ fn an_endpoint_that_does_not_answer_is_let_be_when_the_time_is_over() {
 fn of_a_warm_up_that_was_stopped_nothing_is_told() {
     let server = Server::start(false, |index, _| (index > 1).then_some(200));
     let (fleet, heard) = fleet();
-    fleet.warm_up(1, server.plan(1));
+    fleet.warm_ups().begin(1, server.plan(1));
     // Another one takes its place, and is stopped.
-    fleet.warm_up(1, server.plan(1));
-    fleet.stop_warm_up(1);
-    fleet.stop_warm_up(1);
-    fleet.warm_up(2, WarmUpPlan { request_limit: Duration::from_millis(200), ..server.plan(1) });
+    fleet.warm_ups().begin(1, server.plan(1));
+    fleet.warm_ups().stop(1);
+    fleet.warm_ups().stop(1);
+    fleet.warm_ups().begin(2, WarmUpPlan { request_limit: Duration::from_millis(200), ..server.plan(1) });
     assert_eq!(end(&heard), (2, WarmUpEnd::Warm));
     assert!(heard.try_recv().is_err());
 }

@@ -174,6 +174,13 @@ impl<M> Live<M> {
         self.gates.get(gate as usize).map(|guarded| &guarded.index)
     }
 
+    /// Tells the indexes the time, so that what came from a snapshot and was
+    /// never confirmed loses weight; to be called about once a second.
+    pub fn tick(&self) {
+        let now = self.clock.now();
+        self.gates.iter().for_each(|guarded| guarded.index.tick(now));
+    }
+
     /// Every index, in the order of the Gates.
     pub fn indexes(&self) -> impl Iterator<Item = (u32, &PrefixIndex)> {
         self.gates.iter().enumerate().map(|(gate, guarded)| (gate as u32, &guarded.index))

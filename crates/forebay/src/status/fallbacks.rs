@@ -1,4 +1,5 @@
-//! A line in the log whenever a pool's policy gives way, and when it returns.
+//! What is looked at once a second: a line in the log whenever a pool's policy
+//! gives way and when it returns, and the age of what the index was told.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +22,7 @@ pub(crate) async fn watch(page: Arc<StatusPage>) {
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
+        page.proxy.live().tick();
         for (i, before) in before.iter_mut().enumerate() {
             let Some(load) = page.proxy.live().pool(PoolId(i as u32)) else { continue };
             if std::mem::replace(before, load.fallback) != load.fallback {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_gate::{PolicyKind, PoolConfig};
+use forebay_sim::baselines::{BaselineKind, Knobs};
 use forebay_sim::engine::Profile;
 use forebay_sim::fleet::{Fleet, PolicySpec, RunOptions, SimResult, run};
 use forebay_sim::workload::{Groups, GroupsSpec, MooncakeRow, MooncakeTrace, Workload};
@@ -88,6 +89,9 @@ fn fleet(args: &Args, endpoints: f64) -> Result<Fleet, AnyError> {
         endpoint.host_tokens = host;
         endpoint.slowness = if number < half { slow } else { 1.0 };
     }
+    if let Some(ms) = args.text("--share") {
+        fleet.share_every = Some(Duration::from_millis(ms.parse()?));
+    }
     if let Some(ms) = args.text("--kv-events") {
         fleet.kv_events = Some(Duration::from_millis(ms.parse()?));
     }
@@ -120,10 +124,23 @@ fn policies(args: &Args) -> Result<Vec<PolicySpec>, AnyError> {
         ..PoolConfig::default()
     };
     let ours = |policy| PolicySpec::Ours(PoolConfig { policy, ..base });
-    let Some(names) = args.text("--policies") else {
-        return Ok(PolicyKind::ALL.into_iter().map(ours).collect());
+    let all = || {
+        let rivals = BaselineKind::ALL.iter().map(|kind| PolicySpec::Baseline(*kind, Knobs::default()));
+        PolicyKind::ALL.into_iter().map(ours).chain(rivals).collect()
     };
-    names.split(',').map(|name| Ok(ours(name.parse().map_err(|_| format!("no policy {name}"))?))).collect()
+    args.text("--policies")
+        .map_or_else(|| Ok(all()), |names| names.split(',').map(|name| named(name, &ours)).collect())
+}
+
+/// `predictive`, `rival-dynamo`, or `rival-dynamo:4:4` with its knobs.
+fn named(name: &str, ours: &dyn Fn(PolicyKind) -> PolicySpec) -> Result<PolicySpec, AnyError> {
+    let mut parts = name.split(':');
+    let name = parts.next().unwrap_or_default();
+    if let Ok(kind) = name.parse::<BaselineKind>() {
+        let knobs: Result<Vec<f64>, _> = parts.map(str::parse).collect();
+        return Ok(PolicySpec::Baseline(kind, Knobs(knobs?)));
+    }
+    Ok(ours(name.parse().map_err(|_| format!("no policy {name}"))?))
 }
 
 fn print_row(results: &[SimResult]) {

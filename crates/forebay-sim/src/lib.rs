@@ -2,8 +2,10 @@
 //! themselves. Pure: no I/O, no clock, no unseeded randomness.
 //!
 //! [`engine`] is one model server, step by step; [`fleet`] is many of them with
-//! gateways before them, fast; [`workload`] is what is sent.
+//! gateways before them, fast; [`workload`] is what is sent; [`baselines`] are other
+//! routers' rules.
 
+pub mod baselines;
 pub mod engine;
 pub mod fleet;
 pub mod workload;

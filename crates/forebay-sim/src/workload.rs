@@ -5,6 +5,7 @@ mod groups;
 mod mooncake;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use forebay_core::{Priority, Slo, Time};
 
@@ -40,6 +41,8 @@ pub struct SimRequest {
     pub adapter: Option<u32>,
     /// Who pays.
     pub tenant: u32,
+    /// The client goes away when no token has come after so long; none: it waits.
+    pub patience: Option<Duration>,
 }
 
 /// The limits of a request that says nothing: 2 s to the first token, 50 ms for each after it.
@@ -63,6 +66,7 @@ impl SimRequest {
             slo: DEFAULT_SLO,
             adapter: None,
             tenant: 0,
+            patience: None,
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::engine::Profile;
 #[derive(Clone, Debug)]
 pub(crate) struct FastRequest {
     /// The caller's name for it.
-    pub(crate) key: u32,
+    pub(crate) key: u64,
     /// Hashes of the full blocks of the prompt.
     pub(crate) chain: Arc<[u64]>,
     /// Hashes of the blocks that the answer fills, after those of the prompt.
@@ -47,11 +47,11 @@ pub(crate) struct FastRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FastEvent {
     /// Its first token.
-    First { key: u32 },
+    First { key: u64 },
     /// So many tokens have come out in all.
-    Progress { key: u32, tokens: u32 },
+    Progress { key: u64, tokens: u32 },
     /// It is complete; so many prompt tokens were in the cache.
-    Finished { key: u32, cached: u32 },
+    Finished { key: u64, cached: u32 },
 }
 
 /// What cannot be told from the profile.
@@ -256,9 +256,9 @@ impl FastEngine {
 
     /// Everything in it is lost at once, the cache too unless it is kept.
     /// Returns the callers' names of what was there.
-    pub(crate) fn crash(&mut self, now: u64, keep_cache: bool) -> Vec<u32> {
+    pub(crate) fn crash(&mut self, now: u64, keep_cache: bool) -> Vec<u64> {
         self.cut(now);
-        let mut lost: Vec<(u64, u32)> =
+        let mut lost: Vec<(u64, u64)> =
             self.seqs.iter().map(|(_, seq)| (seq.number, seq.request.key)).collect();
         lost.sort_unstable();
         for (_, seq) in &mut self.seqs {
@@ -324,6 +324,7 @@ impl FastEngine {
     }
 
     /// Whether nothing is there.
+    #[cfg(test)]
     pub(crate) fn is_idle(&self) -> bool {
         self.seqs.is_empty()
     }

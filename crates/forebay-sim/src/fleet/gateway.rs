@@ -4,19 +4,25 @@
 //! submit, hold the chain while the request is out, correct and commit when it
 //! ends.
 
+mod decide;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::{
-    EndKind, EndpointFacts, EndpointId, EndpointState, Failure, LoadReport, ModelId, Outcome, PoolId, Prefix,
-    PrefixMatch, RequestFacts, TenantId, TicketId, Time, Usage,
+    EndpointId, Failure, LoadReport, ModelId, OrcaLoad, PoolId, Prefix, PrefixMatch, RequestFacts, TenantId,
+    TicketId, Time,
 };
-use forebay_gate::{Effects, Event, Gate, PoolConfig, Progress, RepickReason, Verdict};
 use forebay_predict::OutputLengths;
 use forebay_prefix::{IndexConfig, Matches, PrefixIndex, Tier};
 
+pub(crate) use decide::Answer;
+use decide::Decider;
+
 use super::engine_fast::Change;
+use super::run::PolicySpec;
 use super::spec::EndpointSpec;
+use crate::baselines::Load;
 use crate::workload::SimRequest;
 
 /// A block that must first be copied from host memory saves this share of its prefill.
@@ -42,14 +48,12 @@ pub(crate) struct Woken {
 
 /// See the module's text.
 pub(crate) struct Gateway {
-    gate: Gate,
+    decider: Decider,
     index: PrefixIndex,
     matches: Matches,
     lengths: OutputLengths,
     /// Ids by endpoint; none for those that are no members.
     ids: Vec<Option<EndpointId>>,
-    /// Endpoints by slot.
-    numbers: Vec<u32>,
     ready: Vec<bool>,
     told_capacity: Vec<bool>,
     block_tokens: u32,
@@ -60,15 +64,12 @@ pub(crate) struct Gateway {
 
 impl Gateway {
     pub(crate) fn new(
-        config: PoolConfig,
+        policy: &PolicySpec,
         endpoints: &[EndpointSpec],
         exact: bool,
         block_tokens: u32,
         seed: u64,
     ) -> Gateway {
-        let mut gate = Gate::new(seed);
-        gate.keep_decisions(0);
-        gate.apply(Time::ZERO, Event::Configure(POOL, config));
         // Room for every block that the caches can hold.
         let blocks: u64 = endpoints
             .iter()
@@ -81,12 +82,11 @@ impl Gateway {
             ..IndexConfig::default()
         };
         let mut gateway = Gateway {
-            gate,
+            decider: Decider::new(policy, endpoints, exact, block_tokens, seed),
             index: PrefixIndex::new(index),
             matches: Matches::new(),
             lengths: OutputLengths::new(),
             ids: vec![None; endpoints.len()],
-            numbers: Vec::new(),
             ready: vec![false; endpoints.len()],
             told_capacity: vec![false; endpoints.len()],
             block_tokens,
@@ -101,24 +101,10 @@ impl Gateway {
 
     /// A new endpoint is there, empty.
     pub(crate) fn join(&mut self, now: Time, number: usize, spec: &EndpointSpec) -> Woken {
-        let facts = EndpointFacts {
-            weight: spec.weight,
-            accelerator: spec.accelerator.clone(),
-            ..EndpointFacts::named(spec.name.clone())
-        };
-        let mut effects = self.gate.apply(now, Event::Join(POOL, facts, EndpointState::Ready));
-        if let Some(id) = effects.joined.take() {
-            self.ids[number] = Some(id);
-            if self.numbers.len() <= id.index() {
-                self.numbers.resize(id.index() + 1, u32::MAX);
-            }
-            self.numbers[id.index()] = number as u32;
-            self.ready[number] = true;
-            if !spec.round_trip.is_zero() {
-                self.gate.apply(now, Event::Network(id, spec.round_trip));
-            }
-        }
-        self.woken(&effects)
+        let (joined, woken) = self.decider.join(now, number, spec);
+        self.ids[number] = joined;
+        self.ready[number] = joined.is_some();
+        woken
     }
 
     pub(crate) fn leave(&mut self, now: Time, number: usize) -> Woken {
@@ -126,8 +112,7 @@ impl Gateway {
         self.ready[number] = false;
         self.told_capacity[number] = false;
         self.index.retire(id);
-        let effects = self.gate.apply(now, Event::Leave(id));
-        self.woken(&effects)
+        self.decider.leave(now, number, id)
     }
 
     /// An endpoint refuses connections, or takes them again.
@@ -136,16 +121,14 @@ impl Gateway {
             return Woken::default();
         };
         self.ready[number] = ready;
-        let state = if ready { EndpointState::Ready } else { EndpointState::Unready };
-        let effects = self.gate.apply(now, Event::State(id, state));
-        self.woken(&effects)
+        self.decider.set_ready(now, number, id, ready)
     }
 
     /// The engine at an endpoint began anew.
     pub(crate) fn restarted(&mut self, now: Time, number: usize) {
         if let Some(id) = self.ids[number] {
             self.index.forget(id);
-            self.gate.apply(now, Event::Restarted(id));
+            self.decider.restarted(now, id);
         }
     }
 
@@ -191,25 +174,14 @@ impl Gateway {
         })
     }
 
-    pub(crate) fn submit(&mut self, now: Time, facts: Arc<RequestFacts>) -> Routed {
-        let verdict = self.gate.submit(now, facts);
-        self.routed(verdict)
+    /// `really` is what is in flight everywhere, for those who probe.
+    pub(crate) fn submit(&mut self, now: Time, facts: Arc<RequestFacts>, really: &[u32]) -> Routed {
+        self.decider.submit(now, facts, really)
     }
 
     /// It could not be delivered where it was sent.
-    pub(crate) fn repick(&mut self, now: Time, ticket: TicketId) -> Routed {
-        let verdict = self.gate.repick(now, ticket, RepickReason::Connect);
-        self.routed(verdict)
-    }
-
-    fn routed(&self, verdict: Verdict) -> Routed {
-        match verdict {
-            Verdict::Go(decision) => {
-                Routed::Go { ticket: decision.ticket, endpoint: self.numbers[decision.endpoint.index()] }
-            }
-            Verdict::Wait(ticket) => Routed::Wait(ticket),
-            Verdict::Refuse(_) => Routed::Refused,
-        }
+    pub(crate) fn repick(&mut self, now: Time, ticket: TicketId, really: &[u32]) -> Routed {
+        self.decider.repick(now, ticket, really)
     }
 
     /// A request was sent: its chain counts as held there.
@@ -241,7 +213,7 @@ impl Gateway {
     }
 
     pub(crate) fn progress(&mut self, now: Time, ticket: TicketId, tokens: u32) {
-        self.gate.apply(now, Event::Progress(vec![Progress { ticket, tokens }]));
+        self.decider.progress(now, ticket, tokens);
     }
 
     /// A request was served.
@@ -250,32 +222,20 @@ impl Gateway {
         now: Time,
         ticket: TicketId,
         facts: &RequestFacts,
-        tokens: (u32, u32),
-        times: (Duration, Duration),
+        answer: &Answer,
     ) -> Woken {
-        let (output, cached) = tokens;
-        self.lengths.observe(MODEL, facts.tenant.0, output);
-        let outcome = Outcome {
-            end: EndKind::Finished,
-            ttft: Some(times.0),
-            duration: times.1,
-            usage: Some(Usage {
-                prompt_tokens: u64::from(facts.prompt_tokens),
-                cached_tokens: u64::from(cached),
-                cached_known: true,
-                completion_tokens: u64::from(output),
-                estimated: false,
-            }),
-        };
-        let effects = self.gate.apply(now, Event::Outcome(ticket, outcome));
-        self.woken(&effects)
+        self.lengths.observe(MODEL, facts.tenant.0, answer.output);
+        self.decider.finished(now, ticket, facts, answer)
     }
 
     /// A request broke off.
     pub(crate) fn failed(&mut self, now: Time, ticket: TicketId, failure: Failure, took: Duration) -> Woken {
-        let outcome = Outcome::without_answer(EndKind::Failed(failure), took);
-        let effects = self.gate.apply(now, Event::Outcome(ticket, outcome));
-        self.woken(&effects)
+        self.decider.failed(now, ticket, failure, took)
+    }
+
+    /// Its client went away.
+    pub(crate) fn cancelled(&mut self, now: Time, ticket: TicketId) -> Woken {
+        self.decider.cancelled(now, ticket)
     }
 
     /// An endpoint said how loaded it is.
@@ -285,7 +245,24 @@ impl Gateway {
             self.told_capacity[number] = true;
             self.index.set_capacity(id, Some(tokens / self.block_tokens.max(1)));
         }
-        self.gate.apply(now, Event::Report(id, report));
+        self.decider.report(now, number, id, report);
+    }
+
+    /// An answer carried what its endpoint said of itself.
+    pub(crate) fn orca(&mut self, now: Time, number: usize, load: OrcaLoad) {
+        if let Some(id) = self.ids[number] {
+            self.decider.orca(now, number, id, load);
+        }
+    }
+
+    /// What it has in flight, for its peers.
+    pub(crate) fn own(&self) -> Option<&[Load]> {
+        self.decider.own()
+    }
+
+    /// What all its peers together have in flight by their last word.
+    pub(crate) fn hear_of(&mut self, others: &[Load]) {
+        self.decider.hear_of(others);
     }
 
     /// About once a second.
@@ -338,21 +315,15 @@ impl Gateway {
 
     /// When it wants to be told that time has passed, in nanoseconds.
     pub(crate) fn next_timer(&self) -> Option<u64> {
-        self.gate.next_timer().map(Time::as_nanos)
+        self.decider.next_timer()
+    }
+
+    /// Requests that it has not settled.
+    pub(crate) fn unsettled(&self) -> usize {
+        self.decider.unsettled()
     }
 
     pub(crate) fn timer(&mut self, now: Time) -> Woken {
-        let effects = self.gate.apply(now, Event::Timer);
-        self.woken(&effects)
-    }
-
-    fn woken(&self, effects: &Effects) -> Woken {
-        if effects.is_empty() {
-            return Woken::default();
-        }
-        Woken {
-            go: effects.go.iter().map(|d| (d.ticket, self.numbers[d.endpoint.index()])).collect(),
-            refused: effects.refuse.iter().map(|(ticket, _)| *ticket).collect(),
-        }
+        self.decider.timer(now)
     }
 }

@@ -47,6 +47,8 @@ pub struct SimResult {
     pub failed: u64,
     /// Requests that were turned away.
     pub rejected: u64,
+    /// Requests whose clients did not wait for the first token.
+    pub cancelled: u64,
     /// Time to the first token, from the arrival.
     pub ttft_ms: Times,
     /// Time per token after the first.

@@ -6,7 +6,7 @@ mod events;
 use std::sync::Arc;
 
 use forebay_core::{RequestFacts, TicketId, Time};
-use forebay_gate::PoolConfig;
+use forebay_gate::{PolicyKind, PoolConfig};
 use rand::RngExt;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -18,6 +18,7 @@ use super::measure::Measure;
 use super::queue::Queue;
 use super::result::{Parts, SimResult};
 use super::spec::{Fleet, FleetError};
+use crate::baselines::{BaselineKind, Knobs, Load};
 use crate::workload::{SimRequest, Workload};
 
 /// Who decides.
@@ -25,6 +26,8 @@ use crate::workload::{SimRequest, Workload};
 pub enum PolicySpec {
     /// One of Forebay's own policies.
     Ours(PoolConfig),
+    /// A rival's rule, with its knobs.
+    Baseline(BaselineKind, Knobs),
 }
 
 impl PolicySpec {
@@ -32,6 +35,15 @@ impl PolicySpec {
     pub fn name(&self) -> String {
         match self {
             PolicySpec::Ours(config) => config.policy.as_str().to_owned(),
+            PolicySpec::Baseline(kind, _) => kind.as_str().to_owned(),
+        }
+    }
+
+    /// Whether it goes by what answers say of their endpoints.
+    fn reads_orca(&self) -> bool {
+        match self {
+            PolicySpec::Ours(config) => config.policy == PolicyKind::OrcaWeightedRoundRobin,
+            PolicySpec::Baseline(kind, _) => *kind == BaselineKind::OrcaWrr,
         }
     }
 }
@@ -51,21 +63,28 @@ pub struct RunOptions<'a> {
 /// How often a request is sent elsewhere at most when a connection is refused.
 const CONNECT_RETRIES: u8 = 2;
 
+/// A request: its place in the table, and above that which holder of the place.
+type Key = u64;
+
 enum Next {
     /// The request that [`Run::open`] holds.
     Arrival,
     /// A request that follows from another one.
     Follow(Box<SimRequest>),
     /// A request reaches its engine.
-    Deliver(u32),
+    Deliver(Key),
     /// Something happens inside an engine.
     Engine(u32),
     /// What an engine did reaches the gateway.
-    Heard(u32, FastEvent),
+    Heard(Key, FastEvent),
     /// A broken connection reaches the gateway.
-    Broken(u32),
+    Broken(Key),
+    /// The client of a request loses its patience.
+    GiveUp(Key),
     /// Every endpoint is asked for its load.
     Scrape,
+    /// Gateways tell each other what they have in flight.
+    Share,
     /// By its place in the fleet's events.
     Change(usize),
     /// A crashed endpoint is back.
@@ -100,16 +119,22 @@ struct Node {
     way: u64,
     /// As the profile says times this.
     slowness: f64,
+    /// Requests finished per second, fading over ten seconds, and as of when.
+    rate: f64,
+    rated: u64,
 }
 
 struct Request {
+    key: Key,
     request: SimRequest,
     facts: Arc<RequestFacts>,
     gateway: u32,
     ticket: TicketId,
     endpoint: u32,
-    /// Its slot in the engine, once it is there.
+    /// Its slot in the engine, while it is there.
     slot: Option<u32>,
+    /// An engine has taken it.
+    delivered: bool,
     sent: u64,
     first: Option<u64>,
     counts: bool,
@@ -124,9 +149,13 @@ struct Run<'a> {
     nodes: Vec<Node>,
     gateways: Vec<Gateway>,
     /// Requests by ticket slot, for those that wait.
-    by_ticket: Vec<Vec<u32>>,
+    by_ticket: Vec<Vec<Key>>,
     timers: Vec<Option<u64>>,
     requests: Slab<Request>,
+    /// Requests on their way to an endpoint or there, by endpoint.
+    really: Vec<u32>,
+    others: Vec<Load>,
+    reads_orca: bool,
     open: Option<SimRequest>,
     /// Requests still to come or to end; scrapes go on until there are none.
     pending: u64,
@@ -154,11 +183,10 @@ pub fn run(
 ) -> Result<SimResult, FleetError> {
     fleet.validate()?;
     let block_tokens = workload.block_tokens().max(1);
-    let PolicySpec::Ours(config) = policy;
     let gateways: Vec<Gateway> = (0..fleet.gateways as u64)
         .map(|number| {
             let seed = options.seed.wrapping_mul(0x9e37_79b9).wrapping_add(number);
-            Gateway::new(*config, &fleet.endpoints, fleet.kv_events.is_some(), block_tokens, seed)
+            Gateway::new(policy, &fleet.endpoints, fleet.kv_events.is_some(), block_tokens, seed)
         })
         .collect();
     let nodes = fleet
@@ -177,7 +205,16 @@ pub fn run(
                 engine.cache.log = Some(Vec::new());
             }
             let way = (spec.round_trip.as_nanos() / 2).min(u128::from(u64::MAX / 4)) as u64;
-            Node { engine, wake: None, up: true, restarted: false, way, slowness: spec.slowness }
+            Node {
+                engine,
+                wake: None,
+                up: true,
+                restarted: false,
+                way,
+                slowness: spec.slowness,
+                rate: 0.0,
+                rated: 0,
+            }
         })
         .collect();
     let mut run = Run {
@@ -190,6 +227,9 @@ pub fn run(
         timers: vec![None; gateways.len()],
         gateways,
         requests: Slab::new(),
+        really: vec![0; fleet.endpoints.len()],
+        others: Vec::new(),
+        reads_orca: policy.reads_orca(),
         open: None,
         pending: 0,
         arrived: 0,
@@ -207,6 +247,9 @@ pub fn run(
     }
     run.fetch();
     run.queue.push(nanos(fleet.scrape_every), Next::Scrape);
+    if let Some(every) = fleet.share_every.filter(|_| fleet.gateways > 1) {
+        run.queue.push(nanos(every), Next::Share);
+    }
     while run.pending > 0 {
         let Some((at, next)) = run.queue.pop() else { break };
         run.now = at;
@@ -220,7 +263,22 @@ fn nanos(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX / 4)
 }
 
+/// Where in the table a request is.
+fn place(key: Key) -> usize {
+    (key & Key::from(u32::MAX)) as usize
+}
+
 impl Run<'_> {
+    /// A request, unless it has ended.
+    fn request(&mut self, key: Key) -> Option<&mut Request> {
+        self.requests.get_mut(place(key)).filter(|request| request.key == key)
+    }
+
+    fn take(&mut self, key: Key) -> Option<Request> {
+        self.request(key)?;
+        self.requests.try_remove(place(key))
+    }
+
     fn time(&self) -> Time {
         Time::from_nanos(self.now)
     }
@@ -271,7 +329,9 @@ impl Run<'_> {
             }
             Next::Heard(key, event) => self.hear(key, event),
             Next::Broken(key) => self.fail(key),
+            Next::GiveUp(key) => self.give_up(key),
             Next::Scrape => self.scrape(),
+            Next::Share => self.share(),
             Next::Change(number) => self.change(number),
             Next::Back { endpoint, keep_cache } => self.back(endpoint, keep_cache),
             Next::News(endpoint, changes) => {
@@ -303,7 +363,7 @@ impl Run<'_> {
         let facts = self.gateways[gateway as usize].facts(&request);
         self.lap(Part::LookUp);
         let now = self.time();
-        let routed = self.gateways[gateway as usize].submit(now, Arc::clone(&facts));
+        let routed = self.gateways[gateway as usize].submit(now, Arc::clone(&facts), &self.really);
         self.lap(Part::Pick);
         let (ticket, endpoint) = match routed {
             Routed::Go { ticket, endpoint } => (ticket, Some(endpoint)),
@@ -314,21 +374,29 @@ impl Run<'_> {
                 return;
             }
         };
-        let key = self.requests.insert(Request {
+        let patience = request.patience;
+        let entry = self.requests.vacant_entry();
+        let key = (self.arrived & u64::from(u32::MAX)) << 32 | entry.key() as u64;
+        entry.insert(Request {
+            key,
             request,
             facts,
             gateway,
             ticket,
             endpoint: u32::MAX,
             slot: None,
+            delivered: false,
             sent: self.now,
             first: None,
             counts,
             retries: 0,
-        }) as u32;
+        });
+        if let Some(patience) = patience {
+            self.queue.push(self.now + nanos(patience), Next::GiveUp(key));
+        }
         let by_ticket = &mut self.by_ticket[gateway as usize];
         if by_ticket.len() <= ticket.index() {
-            by_ticket.resize(ticket.index() + 1, u32::MAX);
+            by_ticket.resize(ticket.index() + 1, Key::MAX);
         }
         by_ticket[ticket.index()] = key;
         match endpoint {
@@ -338,12 +406,14 @@ impl Run<'_> {
     }
 
     /// Sends a request on its way to an endpoint.
-    fn send(&mut self, key: u32, endpoint: u32) {
-        let request = &mut self.requests[key as usize];
+    fn send(&mut self, key: Key, endpoint: u32) {
+        let now = self.now;
+        let Some(request) = self.request(key) else { return };
         request.endpoint = endpoint;
-        request.sent = self.now;
+        request.sent = now;
         let gateway = request.gateway as usize;
         let facts = Arc::clone(&request.facts);
+        self.really[endpoint as usize] += 1;
         self.gateways[gateway].begin(endpoint, &facts);
         self.lap(Part::Index);
         let way = self.nodes[endpoint as usize].way + nanos(self.fleet.gateway_overhead);
@@ -355,8 +425,10 @@ impl Run<'_> {
     }
 
     /// A request reaches its engine.
-    fn deliver(&mut self, key: u32) {
-        let request = &mut self.requests[key as usize];
+    fn deliver(&mut self, key: Key) {
+        let Some(request) = self.requests.get_mut(place(key)).filter(|request| request.key == key) else {
+            return;
+        };
         let endpoint = request.endpoint;
         let node = &mut self.nodes[endpoint as usize];
         if !node.up {
@@ -377,6 +449,7 @@ impl Run<'_> {
             },
         );
         request.slot = slot;
+        request.delivered = slot.is_some();
         if slot.is_none() {
             // It can never fit: the engine says so.
             self.fail(key);
@@ -387,17 +460,19 @@ impl Run<'_> {
     }
 
     /// The connection was refused: another endpoint, if there is one.
-    fn refused(&mut self, key: u32) {
+    fn refused(&mut self, key: Key) {
         let now = self.time();
-        let request = &mut self.requests[key as usize];
+        let Some(request) = self.request(key) else { return };
         let (gateway, endpoint, ticket) = (request.gateway, request.endpoint, request.ticket);
         let facts = Arc::clone(&request.facts);
         request.retries += 1;
         let may_retry = request.retries <= CONNECT_RETRIES;
+        self.really[endpoint as usize] -= 1;
         let woken = self.gateways[gateway as usize].set_ready(now, endpoint as usize, false);
         self.wake(gateway, woken);
         if may_retry
-            && let Routed::Go { endpoint: other, .. } = self.gateways[gateway as usize].repick(now, ticket)
+            && let Routed::Go { endpoint: other, .. } =
+                self.gateways[gateway as usize].repick(now, ticket, &self.really)
         {
             self.gateways[gateway as usize].over(now, endpoint, &facts, false, None);
             self.measure.repicked += 1;
@@ -453,7 +528,7 @@ impl Run<'_> {
     fn wake(&mut self, gateway: u32, woken: Woken) {
         for ticket in woken.refused {
             let key = self.by_ticket[gateway as usize][ticket.index()];
-            let request = self.requests.remove(key as usize);
+            let Some(request) = self.take(key) else { continue };
             self.measure.rejected += u64::from(request.counts);
             self.over(request.request.session, false);
         }
@@ -491,6 +566,7 @@ impl Run<'_> {
 
     fn finish(mut self, policy: String) -> SimResult {
         self.lap(Part::Rest);
+        debug_assert!(self.gateways.iter().all(|gateway| gateway.unsettled() == 0));
         let engines: Vec<(u64, u64)> =
             self.nodes.iter().map(|node| (node.engine.busy, node.engine.preemptions)).collect();
         let names = self.fleet.endpoints.iter().map(|spec| spec.name.clone());

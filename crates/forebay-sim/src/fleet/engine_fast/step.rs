@@ -65,9 +65,9 @@ impl FastEngine {
             }
             _ => u64::MAX,
         };
-        if streams > 0 {
+        if let Some(fits) = self.room().checked_div(streams) {
             let next_end = self.next_end().unwrap_or(u64::MAX).saturating_sub(self.steps);
-            let fits = (self.room() / streams).max(1);
+            let fits = fits.max(1);
             steps = steps.min(next_end).min(fits).min(self.next_scan.saturating_sub(self.steps));
         }
         let p = &self.profile;

@@ -123,7 +123,7 @@ fn fast(profile: Profile, work: &[Work]) -> Seen {
                 engine.enqueue(
                     at,
                     FastRequest {
-                        key: next as u32,
+                        key: next as u64,
                         chain: Arc::from(chain(next, w, BLOCK)),
                         answer: Arc::from([]),
                         prompt: w.prompt,
@@ -207,7 +207,7 @@ fn cancelling_in_every_stage_leaves_nothing_behind() {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let work = work(seed, 80, 30.0, 4_000, 200);
         let mut engine = FastEngine::new(profile, EXTRAS, BLOCK);
-        let mut live: std::collections::BTreeMap<u32, u32> = std::collections::BTreeMap::new();
+        let mut live: std::collections::BTreeMap<u64, u32> = std::collections::BTreeMap::new();
         let mut events = Vec::new();
         let mut now = 0;
         for (i, w) in work.iter().enumerate() {
@@ -221,7 +221,7 @@ fn cancelling_in_every_stage_leaves_nothing_behind() {
             }
             now = w.at;
             let request = FastRequest {
-                key: i as u32,
+                key: i as u64,
                 chain: Arc::from(chain(i, w, BLOCK)),
                 answer: Arc::from([]),
                 prompt: w.prompt,
@@ -229,7 +229,7 @@ fn cancelling_in_every_stage_leaves_nothing_behind() {
                 priority: 0,
                 adapter: None,
             };
-            live.insert(i as u32, engine.enqueue(now, request).unwrap());
+            live.insert(i as u64, engine.enqueue(now, request).unwrap());
             if rng.random_range(0..2) == 0 {
                 let (&key, &slot) = live.iter().nth(rng.random_range(0..live.len())).unwrap();
                 live.remove(&key);

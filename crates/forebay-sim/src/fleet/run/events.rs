@@ -1,9 +1,13 @@
 //! What happens to endpoints, and what they say of themselves.
 
-use forebay_core::LoadReport;
+use forebay_core::{LoadReport, OrcaLoad};
 
 use super::{Next, Part, Run, nanos};
+use crate::baselines::Load;
 use crate::fleet::spec::FleetChange;
+
+/// Time constant of the rate that endpoints report.
+const RATE_SECONDS: f64 = 10.0;
 
 impl Run<'_> {
     /// Every gateway asks every endpoint for its load.
@@ -43,6 +47,43 @@ impl Run<'_> {
         self.lap(Part::Report);
     }
 
+    /// An answer carries what its endpoint says of itself: its KV memory in use
+    /// as utilization, as vLLM's reports have it, and requests per second.
+    pub(super) fn tell_orca(&mut self, gateway: u32, endpoint: u32) {
+        let now = self.time();
+        let node = &mut self.nodes[endpoint as usize];
+        let since = (self.now - std::mem::replace(&mut node.rated, self.now)) as f64 * 1e-9;
+        node.rate = node.rate * (-since / RATE_SECONDS).exp() + 1.0 / RATE_SECONDS;
+        let load = node.engine.load(self.now);
+        let orca = OrcaLoad {
+            utilization: Some((load.kv_usage as f32).max(1e-3)),
+            qps: Some(node.rate as f32),
+            eps: Some(0.0),
+            kv_usage: Some(load.kv_usage as f32),
+            waiting: Some(load.waiting),
+        };
+        self.gateways[gateway as usize].orca(now, endpoint as usize, orca);
+    }
+
+    /// Every gateway hears what all others have in flight.
+    pub(super) fn share(&mut self) {
+        for number in 0..self.gateways.len() {
+            self.others.clear();
+            self.others.resize(self.nodes.len(), Load::default());
+            for (other, gateway) in self.gateways.iter().enumerate() {
+                let Some(own) = gateway.own().filter(|_| other != number) else { continue };
+                for (sum, load) in self.others.iter_mut().zip(own) {
+                    sum.add(load);
+                }
+            }
+            self.gateways[number].hear_of(&self.others);
+        }
+        if let Some(every) = self.fleet.share_every {
+            self.queue.push(self.now + nanos(every), Next::Share);
+        }
+        self.lap(Part::Report);
+    }
+
     /// Something happens to an endpoint.
     pub(super) fn change(&mut self, number: usize) {
         let event = self.fleet.events[number];
@@ -61,6 +102,9 @@ impl Run<'_> {
                 let way = node.way;
                 self.follow_engine(endpoint);
                 for key in lost {
+                    if let Some(request) = self.request(key) {
+                        request.slot = None;
+                    }
                     self.queue.push(self.now + way, Next::Broken(key));
                 }
                 if let Some(after) = back_after {

@@ -1,17 +1,27 @@
 //! Traffic: requests with the blocks that their prompts share.
 
+mod arrivals;
 mod azure;
+mod conversations;
 mod groups;
+mod lengths;
+mod mix;
 mod mooncake;
+mod tenants;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::{Priority, Slo, Time};
 
+pub use arrivals::ArrivalSpec;
 pub use azure::{AzureRow, AzureTrace};
+pub use conversations::{Conversations, ConversationsSpec};
 pub use groups::{Groups, GroupsSpec};
+pub use lengths::Length;
+pub use mix::Mix;
 pub use mooncake::{MooncakeRow, MooncakeTrace};
+pub use tenants::{Tenants, TenantsSpec};
 
 /// One request as a client makes it.
 #[derive(Clone, Debug)]
@@ -69,6 +79,71 @@ impl SimRequest {
             patience: None,
         }
     }
+}
+
+/// What the requests of one source have in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Class {
+    /// Their class.
+    pub priority: Priority,
+    /// What a good answer is.
+    pub slo: Slo,
+    /// A client goes away when no token has come after so long; none: it waits.
+    pub patience: Option<Duration>,
+    /// The adapter that they ask for.
+    pub adapter: Option<u32>,
+}
+
+impl Default for Class {
+    fn default() -> Class {
+        Class { priority: Priority::STANDARD, slo: DEFAULT_SLO, patience: None, adapter: None }
+    }
+}
+
+impl Class {
+    pub(crate) fn put_on(&self, request: &mut SimRequest) {
+        request.priority = self.priority;
+        request.slo = self.slo;
+        request.patience = self.patience;
+        request.adapter = self.adapter;
+    }
+}
+
+/// A number of a workload that cannot be played.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error("{field} cannot be {given}: it {what}")]
+pub struct WorkloadError {
+    /// Which number.
+    pub field: &'static str,
+    /// As it was given.
+    pub given: f64,
+    /// What is wrong with it.
+    pub what: &'static str,
+}
+
+pub(crate) fn positive(field: &'static str, given: f64) -> Result<(), WorkloadError> {
+    if given.is_finite() && given > 0.0 {
+        return Ok(());
+    }
+    Err(WorkloadError { field, given, what: "must be above 0" })
+}
+
+pub(crate) fn at_most(field: &'static str, given: f64, most: f64) -> Result<(), WorkloadError> {
+    if (0.0..=most).contains(&given) {
+        return Ok(());
+    }
+    Err(WorkloadError { field, given, what: "is below 0 or beyond all bounds" })
+}
+
+/// Cumulated popularity of so many ranks by Zipf's law.
+pub(crate) fn zipf(ranks: usize, exponent: f64) -> Vec<f64> {
+    let mut sum = 0.0;
+    (1..=ranks.max(1))
+        .map(|rank| {
+            sum += (rank as f64).powf(-exponent);
+            sum
+        })
+        .collect()
 }
 
 /// Where requests come from.

@@ -119,8 +119,10 @@ struct Node {
     way: u64,
     /// As the profile says times this.
     slowness: f64,
-    /// Requests finished per second, fading over ten seconds, and as of when.
+    /// Requests finished per second and the mean use of KV memory, both fading
+    /// over ten seconds, and as of when.
     rate: f64,
+    utilization: f64,
     rated: u64,
 }
 
@@ -213,6 +215,7 @@ pub fn run(
                 way,
                 slowness: spec.slowness,
                 rate: 0.0,
+                utilization: 0.0,
                 rated: 0,
             }
         })

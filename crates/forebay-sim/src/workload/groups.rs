@@ -8,7 +8,7 @@ use rand::RngExt;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-use super::{SimRequest, Workload, extend, link};
+use super::{SimRequest, Workload, extend, link, zipf};
 
 /// What shows whether a policy places shared prefixes well: many groups are
 /// cold, and all system prompts together are more than one engine holds.
@@ -75,13 +75,7 @@ pub struct Groups {
 impl Groups {
     /// The workload with this seed.
     pub fn new(spec: GroupsSpec, seed: u64) -> Groups {
-        let mut sum = 0.0;
-        let cumulated = (1..=spec.groups.max(1))
-            .map(|rank| {
-                sum += (rank as f64).powf(-spec.zipf);
-                sum
-            })
-            .collect();
+        let cumulated = zipf(spec.groups, spec.zipf);
         Groups {
             spec,
             seed,

@@ -48,15 +48,18 @@ impl Run<'_> {
     }
 
     /// An answer carries what its endpoint says of itself: its KV memory in use
-    /// as utilization, as vLLM's reports have it, and requests per second.
+    /// as utilization, the metric that vLLM's reports have, and requests per
+    /// second, both over the last ten seconds or so.
     pub(super) fn tell_orca(&mut self, gateway: u32, endpoint: u32) {
         let now = self.time();
         let node = &mut self.nodes[endpoint as usize];
         let since = (self.now - std::mem::replace(&mut node.rated, self.now)) as f64 * 1e-9;
-        node.rate = node.rate * (-since / RATE_SECONDS).exp() + 1.0 / RATE_SECONDS;
+        let kept = (-since / RATE_SECONDS).exp();
+        node.rate = node.rate * kept + 1.0 / RATE_SECONDS;
         let load = node.engine.load(self.now);
+        node.utilization = load.kv_usage + (node.utilization - load.kv_usage) * kept;
         let orca = OrcaLoad {
-            utilization: Some((load.kv_usage as f32).max(1e-3)),
+            utilization: Some(node.utilization as f32),
             qps: Some(node.rate as f32),
             eps: Some(0.0),
             kv_usage: Some(load.kv_usage as f32),

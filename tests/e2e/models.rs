@@ -309,7 +309,7 @@ async fn paths_of_the_engine_that_are_no_inference_are_not_reachable() {
 async fn answers_carry_a_request_id_and_engines_never_see_control_headers() {
     let backend = Backend::start(polite).await;
     let config = Config::chat([backend.url().as_str()])
-        .with("response_headers: {endpoint: true, server_timing: true}");
+        .with("response_headers: {endpoint: true, server_timing: true, held_tokens: true}");
     let gateway = Gateway::start(&config).await;
     let control = [
         ("Content-Type", "application/json"),
@@ -328,6 +328,8 @@ async fn answers_carry_a_request_id_and_engines_never_see_control_headers() {
         assert_eq!(response.status(), 200);
         assert_eq!(response.head.all("x-forebay-endpoint"), [backend.url()]);
         assert_eq!(response.head.count("server-timing"), 1);
+        // The prompt is shorter than a block of the index.
+        assert_eq!(response.head.all("x-forebay-held-tokens"), ["0"]);
         ids.push(response.head.get("x-request-id").expect("no x-request-id").to_string());
     }
     assert_ne!(ids[0], ids[1]);
@@ -352,6 +354,7 @@ async fn optional_headers_are_off_by_default() {
     let response = gateway.post(CHAT, OK_JSON).await;
     assert_eq!(response.head.get("x-forebay-endpoint"), None);
     assert_eq!(response.head.get("server-timing"), None);
+    assert_eq!(response.head.get("x-forebay-held-tokens"), None);
     let labels = [("code", "200"), ("pool", "chat"), ("model", "tide-7b"), ("outcome", "finished")];
     gateway.wait_metric("forebay_requests_total", &labels, 1.0).await;
 }

@@ -133,4 +133,6 @@ pub struct ResponseHeaders {
     pub endpoint: bool,
     /// `server-timing`: where the time went.
     pub server_timing: bool,
+    /// `x-forebay-held-tokens`: prompt tokens that the endpoint was taken to hold.
+    pub held_tokens: bool,
 }

@@ -60,6 +60,7 @@ pub(crate) fn resolve(raw: &RawConfig, source: Source<'_>, lookup: Lookup<'_>) -
             ResponseHeaders {
                 endpoint: to.field(&headers.endpoint, "response_headers", "endpoint", false),
                 server_timing: to.field(&headers.server_timing, "response_headers", "server_timing", false),
+                held_tokens: to.field(&headers.held_tokens, "response_headers", "held_tokens", false),
             }
         }),
         trust_control_headers: to.field(&raw.trust_control_headers, "", "trust_control_headers", false),

@@ -46,6 +46,8 @@ pub(crate) struct Incoming {
     pub(crate) head: http::response::Parts,
     pub(crate) relay: Box<Relay>,
     pub(crate) endpoint: Option<HeaderValue>,
+    /// Prompt tokens that the endpoint was taken to hold.
+    pub(crate) held_tokens: u32,
 }
 
 /// Sends the request, to another endpoint too if nothing of it could be sent.
@@ -69,6 +71,7 @@ pub(crate) async fn forward(
         return Err(fail(&mut settle, Failure::Protocol, OutcomeLabel::UpstreamError, message));
     }
     let endpoint = settle.endpoint().and_then(|endpoint| endpoint.name_value.clone());
+    let held_tokens = settle.ticket().map_or(0, |ticket| ticket.held_tokens());
     settle.head(answer.head.status);
     let mut head = answer.head;
     orca::take(&mut head.headers, &route.pool, settle.ticket());
@@ -92,7 +95,7 @@ pub(crate) async fn forward(
     if let Err(stopped) = std::future::poll_fn(|cx| relay.poll_first(cx)).await {
         return Err(lost(&mut relay, &stopped));
     }
-    Ok(Incoming { head, relay, endpoint })
+    Ok(Incoming { head, relay, endpoint, held_tokens })
 }
 
 /// Reads an unstreamed answer whole and puts the requested name back into it.

@@ -189,6 +189,10 @@ async fn answer(
     {
         head.headers.insert(HeaderName::from_static("x-forebay-endpoint"), name);
     }
+    if settings.held_tokens_header {
+        let held = HeaderValue::from(incoming.held_tokens);
+        head.headers.insert(HeaderName::from_static("x-forebay-held-tokens"), held);
+    }
     if settings.server_timing {
         let upstream = started.elapsed().saturating_sub(queued);
         let ms = |d: Duration| d.as_secs_f64() * 1e3;

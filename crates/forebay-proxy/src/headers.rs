@@ -82,7 +82,7 @@ pub(crate) fn prepare_response(headers: &mut HeaderMap, request_id: &HeaderValue
     }
     // An engine may be another gateway of this kind; which endpoint it picked is
     // not this one's to say.
-    strip_hop_by_hop(headers, |name| name.as_str() == "x-forebay-endpoint");
+    strip_hop_by_hop(headers, |name| matches!(name.as_str(), "x-forebay-endpoint" | "x-forebay-held-tokens"));
     for single in [header::DATE, header::SERVER] {
         if headers.get_all(&single).iter().nth(1).is_some()
             && let Some(first) = headers.get(&single).cloned()

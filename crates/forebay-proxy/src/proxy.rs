@@ -34,6 +34,8 @@ pub struct Settings {
     pub endpoint_header: bool,
     /// Say how long the gateway and the engine took in `server-timing`.
     pub server_timing: bool,
+    /// Say in `x-forebay-held-tokens` what the endpoint was taken to hold.
+    pub held_tokens_header: bool,
     /// Believe `x-forebay-*` request headers.
     pub trust_control_headers: bool,
     /// One log line for each request.

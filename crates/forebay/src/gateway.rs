@@ -100,6 +100,7 @@ impl Gateway {
             limits: config.limits,
             endpoint_header: config.response_headers.endpoint,
             server_timing: config.response_headers.server_timing,
+            held_tokens_header: config.response_headers.held_tokens,
             trust_control_headers: config.trust_control_headers,
             access_log: config.log.access,
         };

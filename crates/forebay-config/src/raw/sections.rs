@@ -177,6 +177,11 @@ pub(crate) struct RawResponseHeaders {
     /// `server-timing`: where the time went.
     #[schemars(extend("default" = false))]
     pub(crate) server_timing: Field<Flag>,
+
+    /// `x-forebay-held-tokens`: how many tokens of the prompt the endpoint was taken to hold, to be
+    /// compared with the `cached_tokens` of its answer.
+    #[schemars(extend("default" = false))]
+    pub(crate) held_tokens: Field<Flag>,
 }
 
 /// A section whose name is fixed, for a later version.

@@ -25,6 +25,7 @@ mod choices;
 mod config;
 mod endpoint_url;
 mod error;
+mod fleet_file;
 mod kinds;
 mod lint;
 mod places;
@@ -43,6 +44,9 @@ pub use choices::{Engine, LogFormat, LogLevel, OrcaAsk, Protocol, UnknownWord};
 pub use config::{Config, DecisionLog, Listener, Log, ModelAlias, ResponseHeaders, Target};
 pub use endpoint_url::{EndpointUrl, Host, UrlError};
 pub use error::{Also, ConfigError, Errors, Place};
+pub use fleet_file::{
+    FleetFile, FleetFileChange, FleetFileEvent, FleetGroup, Hardware, MOST_ENDPOINTS, StepTimes, parse_fleet,
+};
 pub use forebay_gate::{OrcaConfig, PolicyKind, Profile, SlowStart};
 pub use forebay_wire::signals::{Combine, CustomSignal};
 pub use lint::{Lint, warnings};
@@ -70,7 +74,7 @@ pub fn parse(file_name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) 
     let text = text.strip_prefix('\u{FEFF}').unwrap_or(text);
     let places = places::Places::read(text, syntax::options())
         .map_err(|error| syntax::explain(&error, file_name, text, None))?;
-    syntax::check_version(file_name, text, &places, env)?;
+    syntax::check_version(file_name, text, &places, "a pool with its endpoints", env)?;
     let raw: raw::RawConfig = serde_saphyr::from_str_with_options(text, syntax::options())
         .map_err(|error| syntax::explain(&error, file_name, text, Some(&places)))?;
     let source = resolve::Source { file: file_name, text, places: &places };

@@ -17,7 +17,7 @@ use crate::variables::{Lookup, expand};
 
 /// Resolves a whole file.
 pub(crate) fn resolve(raw: &RawConfig, source: Source<'_>, lookup: Lookup<'_>) -> Result<Config, Errors> {
-    let mut to = Resolver { source, lookup, errors: Vec::new(), more: 0 };
+    let mut to = Resolver::new(source, lookup);
     let defaults = Config::default();
     to.required(&raw.version, "", "version");
     let later = [("routes", raw.routes), ("ledger", raw.ledger), ("epp", raw.epp), ("tls", raw.tls)];
@@ -65,14 +65,7 @@ pub(crate) fn resolve(raw: &RawConfig, source: Source<'_>, lookup: Lookup<'_>) -
         }),
         trust_control_headers: to.field(&raw.trust_control_headers, "", "trust_control_headers", false),
     };
-    let Resolver { mut errors, more, .. } = to;
-    errors.sort_by_key(|error| (error.place.line, error.place.column));
-    let Some(last) = errors.last() else { return Ok(config) };
-    if more > 0 {
-        let message = format!("and {more} more errors, not shown");
-        errors.push(ConfigError { path: String::new(), message, also: Vec::new(), ..last.clone() });
-    }
-    Err(Errors(errors))
+    to.finish(config)
 }
 
 /// The file that is being read.
@@ -93,7 +86,7 @@ impl Source<'_> {
 
 /// Reads fields and collects what is wrong with them. After an error it goes on with a
 /// default, so that one run reports everything.
-struct Resolver<'a> {
+pub(crate) struct Resolver<'a> {
     source: Source<'a>,
     lookup: Lookup<'a>,
     errors: Vec<ConfigError>,
@@ -104,14 +97,32 @@ struct Resolver<'a> {
 /// Errors that are shown. A generated file with one mistake has it thousands of times.
 const MOST_ERRORS: usize = 100;
 
+impl<'a> Resolver<'a> {
+    pub(crate) fn new(source: Source<'a>, lookup: Lookup<'a>) -> Resolver<'a> {
+        Resolver { source, lookup, errors: Vec::new(), more: 0 }
+    }
+}
+
 impl Resolver<'_> {
-    fn error(&mut self, path: &str, message: String) {
+    /// What was read, unless something was wrong with it.
+    pub(crate) fn finish<T>(self, read: T) -> Result<T, Errors> {
+        let Resolver { mut errors, more, .. } = self;
+        errors.sort_by_key(|error| (error.place.line, error.place.column));
+        let Some(last) = errors.last() else { return Ok(read) };
+        if more > 0 {
+            let message = format!("and {more} more errors, not shown");
+            errors.push(ConfigError { path: String::new(), message, also: Vec::new(), ..last.clone() });
+        }
+        Err(Errors(errors))
+    }
+
+    pub(crate) fn error(&mut self, path: &str, message: String) {
         self.error_with(path, message, &[]);
     }
 
     /// An error that is about several places: `also` has the paths of the others and
     /// what is there.
-    fn error_with(&mut self, path: &str, message: String, also: &[(&str, &str)]) {
+    pub(crate) fn error_with(&mut self, path: &str, message: String, also: &[(&str, &str)]) {
         if self.errors.len() == MOST_ERRORS {
             self.more += 1;
             return;
@@ -139,18 +150,29 @@ impl Resolver<'_> {
     }
 
     /// The value of a field, or `None` where it is absent or wrong.
-    fn optional<K: Kind>(&mut self, field: &Field<K>, parent: &str, name: &str) -> Option<K::Value> {
+    pub(crate) fn optional<K: Kind>(
+        &mut self,
+        field: &Field<K>,
+        parent: &str,
+        name: &str,
+    ) -> Option<K::Value> {
         let written = field.as_ref()?;
         self.scalar(written, &join(parent, name))
     }
 
     /// The value of a field, or its default.
-    fn field<K: Kind>(&mut self, field: &Field<K>, parent: &str, name: &str, default: K::Value) -> K::Value {
+    pub(crate) fn field<K: Kind>(
+        &mut self,
+        field: &Field<K>,
+        parent: &str,
+        name: &str,
+        default: K::Value,
+    ) -> K::Value {
         self.optional(field, parent, name).unwrap_or(default)
     }
 
     /// The value of a whole number whose range fits 32 bits, or its default.
-    fn count<K: Kind<Value = u64>>(
+    pub(crate) fn count<K: Kind<Value = u64>>(
         &mut self,
         field: &Field<K>,
         parent: &str,
@@ -161,7 +183,12 @@ impl Resolver<'_> {
     }
 
     /// The value of a field that must be there.
-    fn required<K: Kind>(&mut self, field: &Field<K>, parent: &str, name: &str) -> Option<K::Value> {
+    pub(crate) fn required<K: Kind>(
+        &mut self,
+        field: &Field<K>,
+        parent: &str,
+        name: &str,
+    ) -> Option<K::Value> {
         if field.is_none() {
             self.error(&join(parent, name), "is missing".to_owned());
         }

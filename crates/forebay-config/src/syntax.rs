@@ -72,16 +72,17 @@ struct AnyVersion {
 }
 
 /// Refuses an empty file, and a file of another version before its fields are looked at:
-/// what they mean there is not known here.
+/// what they mean there is not known here. `needs` says what an empty one lacks.
 pub(crate) fn check_version(
     file: &str,
     text: &str,
     places: &Places,
+    needs: &str,
     lookup: Lookup<'_>,
 ) -> Result<(), Errors> {
     if places.get("").is_none_or(|root| root.shape == Shape::Nothing) {
-        let message = "the file is empty; it needs at least version, and a pool with its endpoints";
-        return Err(alone(file, text, (1, 1), "", message.to_owned()));
+        let message = format!("the file is empty; it needs at least version, and {needs}");
+        return Err(alone(file, text, (1, 1), "", message));
     }
     // Where even this fails, the whole reading says why.
     let Ok(any) = serde_saphyr::from_str_with_options::<AnyVersion>(text, options()) else { return Ok(()) };

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use forebay_config::{
-    Combine, Config, DecisionLog, Host, KvEvents, OrcaAsk, PolicyKind, Pool, PrefixIndex, Profile, Protocol,
-    Tokenizer, parse_str, warnings,
+    Combine, Config, DecisionLog, FleetFile, Host, KvEvents, OrcaAsk, PolicyKind, Pool, PrefixIndex, Profile,
+    Protocol, Tokenizer, parse_fleet, parse_str, warnings,
 };
 
 fn directory() -> PathBuf {
@@ -19,12 +19,28 @@ fn example(name: &str) -> Config {
     parse_str(name, &text).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
+fn fleet(name: &str) -> FleetFile {
+    let text = std::fs::read_to_string(directory().join(name)).unwrap();
+    parse_fleet(name, &text, &["h100-8b", "a100-8b"], &|_| None).unwrap_or_else(|errors| panic!("{errors}"))
+}
+
+#[test]
+fn the_mixed_fleet_means_what_it_says() {
+    let fleet = fleet("fleet-mixed.yaml");
+    let counts: Vec<_> = fleet.groups.iter().map(|group| (group.name.as_str(), group.count)).collect();
+    assert_eq!(counts, [("fast", 6), ("old", 6), ("mine", 2)]);
+    assert_eq!((fleet.gateways, fleet.events.len()), (2, 4));
+    assert_eq!(fleet.groups[1].kv_tokens, Some(458_752));
+}
+
 #[test]
 fn every_example_is_read_without_a_warning() {
     let mut names = BTreeSet::new();
     for entry in std::fs::read_dir(directory()).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        if name.ends_with(".yaml") {
+        if name.starts_with("fleet") {
+            fleet(&name);
+        } else if name.ends_with(".yaml") {
             assert_eq!(warnings(&example(&name)), [], "{name}");
             names.insert(name);
         }

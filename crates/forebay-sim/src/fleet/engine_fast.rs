@@ -129,6 +129,8 @@ pub(crate) struct FastEngine {
     ends: BinaryHeap<Reverse<(u64, u64, u32)>>,
     head: Option<Head>,
     joining: Vec<u32>,
+    /// Blocks found for the sequence that is being admitted.
+    found: Vec<u32>,
     phase: Option<Phase>,
     /// When to begin a step, while there is none.
     wake: Option<u64>,
@@ -171,6 +173,7 @@ impl FastEngine {
             ends: BinaryHeap::new(),
             head: None,
             joining: Vec::new(),
+            found: Vec::new(),
             phase: None,
             wake: None,
             steps: 0,

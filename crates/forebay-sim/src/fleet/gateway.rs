@@ -13,6 +13,7 @@ use forebay_core::{
     EndpointId, Failure, LoadReport, ModelId, OrcaLoad, PoolId, Prefix, PrefixMatch, RequestFacts, TenantId,
     TicketId, Time,
 };
+use forebay_gate::Progress;
 use forebay_predict::OutputLengths;
 use forebay_prefix::{IndexConfig, Matches, PrefixIndex, Tier};
 
@@ -60,6 +61,7 @@ pub(crate) struct Gateway {
     /// Engines say what they hold.
     exact: bool,
     ticked: u64,
+    progress: Vec<Progress>,
 }
 
 impl Gateway {
@@ -92,6 +94,7 @@ impl Gateway {
             block_tokens,
             exact,
             ticked: 0,
+            progress: Vec::new(),
         };
         for (number, spec) in endpoints.iter().enumerate().filter(|(_, spec)| spec.is_member) {
             gateway.join(Time::ZERO, number, spec);
@@ -212,8 +215,17 @@ impl Gateway {
         self.index.end(id, &prefix.chain, served && !self.exact, now);
     }
 
-    pub(crate) fn progress(&mut self, now: Time, ticket: TicketId, tokens: u32) {
-        self.decider.progress(now, ticket, tokens);
+    /// Notes that so many tokens of a request have come out, to be told by
+    /// [`Gateway::tell_progress`] at the same time.
+    pub(crate) fn note_progress(&mut self, ticket: TicketId, tokens: u32) {
+        self.progress.push(Progress { ticket, tokens });
+    }
+
+    /// Tells what was noted, in one batch.
+    pub(crate) fn tell_progress(&mut self, now: Time) {
+        if !self.progress.is_empty() {
+            self.decider.progress(now, &mut self.progress);
+        }
     }
 
     /// A request was served.

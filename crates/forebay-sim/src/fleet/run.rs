@@ -330,7 +330,10 @@ impl Run<'_> {
                     self.advance(endpoint);
                 }
             }
-            Next::Heard(key, event) => self.hear(key, event),
+            Next::Heard(key, event) => {
+                self.hear(key, event);
+                self.tell_progress();
+            }
             Next::Broken(key) => self.fail(key),
             Next::GiveUp(key) => self.give_up(key),
             Next::Scrape => self.scrape(),
@@ -511,6 +514,10 @@ impl Run<'_> {
             } else {
                 self.queue.push(self.now + way, Next::Heard(key, event));
             }
+        }
+        if way == 0 && matches!(heard.last(), Some(FastEvent::Progress { .. })) {
+            // Streams report after everything else that a step brings.
+            self.tell_progress();
         }
         self.heard = heard;
     }

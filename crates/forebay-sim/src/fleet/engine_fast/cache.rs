@@ -118,11 +118,14 @@ impl Cache {
         self.held + self.idle.len
     }
 
-    /// How much of the beginning of `chain` is there.
-    pub(crate) fn look_up(&self, chain: &[u64]) -> Hit {
+    /// How much of the beginning of `chain` is there; the blocks are left in
+    /// `found`.
+    pub(crate) fn look_up(&self, chain: &[u64], found: &mut Vec<u32>) -> Hit {
         let mut hit = Hit::default();
+        found.clear();
         for hash in chain {
             let Some(&id) = self.by_hash.get(hash) else { break };
+            found.push(id);
             let block = &self.blocks[id as usize];
             hit.blocks += 1;
             hit.host += u32::from(block.on_host);
@@ -131,10 +134,17 @@ impl Cache {
         hit
     }
 
-    /// Takes hold of every block of a chain; what is not there is made.
-    pub(crate) fn acquire(&mut self, chain: &[u64], held: &mut Vec<u32>) {
-        let mut parent = None;
-        for &hash in chain {
+    /// Takes hold of every block of a chain, of which the first ones were
+    /// `found` just now; what is not there is made.
+    pub(crate) fn acquire(&mut self, chain: &[u64], found: &[u32], held: &mut Vec<u32>) {
+        held.reserve(chain.len());
+        for &id in found {
+            self.hold(id);
+            held.push(id);
+        }
+        let mut parent = found.len().checked_sub(1).and_then(|last| chain.get(last)).copied();
+        for &hash in chain.iter().skip(found.len()) {
+            // The end of a prompt can be there without its beginning.
             let id = match self.by_hash.get(&hash) {
                 Some(&id) => {
                     self.hold(id);
@@ -282,36 +292,38 @@ mod tests {
     #[test]
     fn the_end_of_the_oldest_prompt_goes_first() {
         let mut cache = Cache::new(0);
+        let mut found = Vec::new();
         let (mut a, mut b) = (Vec::new(), Vec::new());
-        cache.acquire(&[1, 2, 3], &mut a);
-        cache.acquire(&[1, 9], &mut b);
+        cache.acquire(&[1, 2, 3], &[], &mut a);
+        cache.acquire(&[1, 9], &[], &mut b);
         assert_eq!((cache.held(), cache.resident()), (4, 4));
         cache.release(&mut a);
         assert_eq!((cache.held(), cache.resident()), (2, 4));
         assert!(cache.evict());
-        assert_eq!(cache.look_up(&[1, 2, 3]), Hit { blocks: 2, host: 0, unheld: 1 });
+        assert_eq!(cache.look_up(&[1, 2, 3], &mut found), Hit { blocks: 2, host: 0, unheld: 1 });
         assert!(cache.evict());
         assert!(!cache.evict(), "what is held stays");
         cache.release(&mut b);
-        assert_eq!(cache.look_up(&[1, 9]).blocks, 2);
+        assert_eq!(cache.look_up(&[1, 9], &mut found).blocks, 2);
         cache.clear();
-        assert_eq!((cache.look_up(&[1]).blocks, cache.resident()), (0, 0));
+        assert_eq!((cache.look_up(&[1], &mut found).blocks, cache.resident()), (0, 0));
     }
 
     #[test]
     fn what_leaves_the_accelerator_stays_on_the_host_while_there_is_room() {
         let mut cache = Cache::new(2);
+        let mut found = Vec::new();
         cache.log = Some(Vec::new());
         let mut a = Vec::new();
-        cache.acquire(&[1, 2, 3], &mut a);
+        cache.acquire(&[1, 2, 3], &[], &mut a);
         cache.release(&mut a);
         for _ in 0..3 {
             assert!(cache.evict());
         }
         // Evicted 3, 2, 1; the host has room for two.
-        assert_eq!(cache.look_up(&[1, 2, 3]), Hit { blocks: 2, host: 2, unheld: 2 });
-        cache.acquire(&[1, 2], &mut a);
-        assert_eq!((cache.held(), cache.look_up(&[1, 2]).host), (2, 0));
+        assert_eq!(cache.look_up(&[1, 2, 3], &mut found), Hit { blocks: 2, host: 2, unheld: 2 });
+        cache.acquire(&[1, 2], &[], &mut a);
+        assert_eq!((cache.held(), cache.look_up(&[1, 2], &mut found).host), (2, 0));
         let log = cache.log.take().unwrap();
         assert!(log.contains(&Change::Dropped { hash: 3 }) && log.contains(&Change::Fetched { hash: 1 }));
     }

@@ -140,7 +140,7 @@ impl FastEngine {
             let target = prompt + seq.base;
             let full = ((prompt / block) as usize).min(seq.request.chain.len());
             let chain = &seq.request.chain[..full];
-            let hit = self.cache.look_up(chain);
+            let hit = self.cache.look_up(chain, &mut self.found);
             let private = target - full as u32 * block;
             let missing = full as u64 - u64::from(hit.blocks - hit.unheld);
             if missing * u64::from(block) + u64::from(private) > self.room() {
@@ -157,7 +157,7 @@ impl FastEngine {
             let seq = &mut self.seqs[slot as usize];
             seq.private = private;
             let mut blocks = std::mem::take(&mut seq.blocks);
-            self.cache.acquire(&seq.request.chain[..full], &mut blocks);
+            self.cache.acquire(&seq.request.chain[..full], &self.found, &mut blocks);
             seq.blocks = blocks;
             if !std::mem::replace(&mut seq.started, true) {
                 seq.cached = cached;
@@ -292,7 +292,7 @@ impl FastEngine {
         let filled = (all - prompt) as usize;
         if filled > 0 && seq.blocks.len() == prompt as usize {
             let answer = &seq.request.answer[..filled.min(seq.request.answer.len())];
-            self.cache.acquire(answer, &mut seq.blocks);
+            self.cache.acquire(answer, &[], &mut seq.blocks);
         }
         self.cache.release(&mut seq.blocks);
         self.releases += 1;

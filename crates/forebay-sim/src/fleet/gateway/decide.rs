@@ -167,12 +167,16 @@ impl Decider {
         }
     }
 
-    pub(super) fn progress(&mut self, now: Time, ticket: TicketId, tokens: u32) {
+    pub(super) fn progress(&mut self, now: Time, batch: &mut Vec<Progress>) {
         match self {
             Decider::Gate(ours) => {
-                ours.gate.apply(now, Event::Progress(vec![Progress { ticket, tokens }]));
+                ours.gate.apply(now, Event::Progress(std::mem::take(batch)));
             }
-            Decider::Desk(desk) => desk.progress(now.as_nanos(), ticket),
+            Decider::Desk(desk) => {
+                for progress in batch.drain(..) {
+                    desk.progress(now.as_nanos(), progress.ticket);
+                }
+            }
         }
     }
 

@@ -19,18 +19,26 @@ impl Run<'_> {
                 let Some(request) = self.request(key) else { return };
                 request.first = Some(now.as_nanos());
                 let (gateway, ticket) = (request.gateway as usize, request.ticket);
-                self.gateways[gateway].progress(now, ticket, 1);
+                self.gateways[gateway].note_progress(ticket, 1);
+                self.gateways[gateway].tell_progress(now);
                 self.lap(Part::Settle);
             }
             FastEvent::Progress { tokens, .. } => {
-                let now = self.time();
                 let Some(request) = self.request(key) else { return };
                 let (gateway, ticket) = (request.gateway as usize, request.ticket);
-                self.gateways[gateway].progress(now, ticket, tokens);
-                self.lap(Part::Settle);
+                self.gateways[gateway].note_progress(ticket, tokens);
             }
             FastEvent::Finished { cached, .. } => self.served(key, cached),
         }
+    }
+
+    /// Tells the gateways how far the streams of an engine are.
+    pub(super) fn tell_progress(&mut self) {
+        let now = self.time();
+        for gateway in &mut self.gateways {
+            gateway.tell_progress(now);
+        }
+        self.lap(Part::Settle);
     }
 
     /// A request was served whole.

@@ -85,12 +85,6 @@ pub enum ControlError {
         /// What it may be.
         allowed: Vec<&'static str>,
     },
-    /// This field cannot be changed while running.
-    #[error("{field} cannot be changed while running")]
-    Fixed {
-        /// Which field.
-        field: &'static str,
-    },
 }
 
 /// Bounds of a weight, as in the configuration.

@@ -40,12 +40,6 @@ impl ApiError {
             ControlError::Invalid { field, allowed } => {
                 ApiError::field(field, format!("must be one of {}", allowed.join(", ")))
             }
-            ControlError::Fixed { field } => ApiError {
-                status: StatusCode::NOT_IMPLEMENTED,
-                code: "not_changeable",
-                param: Some(field),
-                message: format!("{field} cannot be changed while running"),
-            },
         }
     }
 }

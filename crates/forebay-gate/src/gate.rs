@@ -224,7 +224,13 @@ impl Gate {
 
     /// What is known of an endpoint; none when it left.
     pub fn load(&self, id: EndpointId) -> Option<EndpointLoad> {
-        self.endpoints.slot(id).map(|slot| self.endpoints.load(slot))
+        let slot = self.endpoints.slot(id)?;
+        let mut load = self.endpoints.load(slot);
+        let ramping = self.pools.iter().flatten().filter(|pool| pool.ramping.contains(&slot));
+        let since = self.endpoints.ready_since(slot);
+        let ramp = ramping.map(|pool| pool.config.slow_start.factor(since, self.endpoints.refreshed()));
+        load.ramp = ramp.fold(1.0, f64::min);
+        Some(load)
     }
 
     /// The name of an endpoint; none when it left.

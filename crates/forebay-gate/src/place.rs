@@ -213,8 +213,8 @@ fn sending(view: &View<'_>, slot: u32, block: &cost::Block, priced: &cost::Price
     let memory = f64::from(priced.backlog[0] - block.owed[0]) / f64::from(row.decode_factor);
     let base = Predicted {
         wait_ms: owed * tax + memory.max(0.0),
-        own_ms: prefill * tax,
-        fixed_ms: f64::from(block.fixed[0]) + step / 2.0,
+        own_ms: prefill + step * ((prompt - held) / model.chunk(streams)).max(1.0),
+        fixed_ms: f64::from(block.fixed[0]) + step * streams.min(1.0) / 2.0,
     };
     let output = f64::from(view.facts.output_tokens);
     let share = f64::from(block.prefill_share[0]) / f64::from(row.prefill_factor)

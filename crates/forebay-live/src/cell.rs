@@ -23,8 +23,6 @@ pub(crate) struct Known<M> {
 /// A Gate and everyone who waits for it. Every call passes here, in the order
 /// in which the lock was taken, and is written to the decision log as it is.
 pub(crate) struct Cell<M> {
-    /// Its place among the Gates.
-    pub(crate) number: u32,
     pub(crate) gate: Gate,
     pub(crate) waiters: BTreeMap<TicketId, oneshot::Sender<Woken<M>>>,
     /// By slot.
@@ -33,8 +31,8 @@ pub(crate) struct Cell<M> {
 }
 
 impl<M> Cell<M> {
-    pub(crate) fn new(number: u32, seed: u64) -> Cell<M> {
-        Cell { number, gate: Gate::new(seed), waiters: BTreeMap::new(), members: Vec::new(), recorder: None }
+    pub(crate) fn new(seed: u64) -> Cell<M> {
+        Cell { gate: Gate::new(seed), waiters: BTreeMap::new(), members: Vec::new(), recorder: None }
     }
 
     pub(crate) fn known(&self, id: EndpointId) -> Option<&Known<M>> {

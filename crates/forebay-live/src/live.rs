@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use forebay_core::{
-    EndpointFacts, EndpointId, EndpointState, LoadReport, ModelId, OrcaLoad, Outcome, PoolId, PrefixMatch,
-    RequestFacts, TicketId, Time,
+    EndpointFacts, EndpointId, EndpointState, LoadReport, ModelId, OrcaLoad, Outcome, PoolId, Prefix,
+    PrefixMatch, RequestFacts, TicketId, Time,
 };
 use forebay_gate::{
     DecisionRecord, EndpointLoad, Event, PoolConfig, PoolLoad, Progress, Refusal, RepickReason, Verdict,
@@ -105,8 +105,8 @@ impl<M> Live<M> {
         // The bound is for all of them together.
         let share = IndexConfig { max_bytes: index.max_bytes / gates.max(1), ..index };
         let guarded = |i| Guarded {
-            cell: Mutex::new(Cell::new(i as u32, seed.wrapping_add(i as u64))),
-            index: PrefixIndex::new(share.clone()),
+            cell: Mutex::new(Cell::new(seed.wrapping_add(i as u64))),
+            index: PrefixIndex::new(share),
             telling: RwLock::default(),
         };
         Live {
@@ -233,6 +233,11 @@ impl<M> Live<M> {
         self.apply(key.gate, Event::State(key.id, state));
     }
 
+    /// An endpoint's relative capacity changed.
+    pub fn set_weight(&self, key: EndpointKey, weight: f64) {
+        self.apply(key.gate, Event::Weight(key.id, weight));
+    }
+
     /// An endpoint said how loaded it is; `block_tokens` is what a block of
     /// the prefix index stands for there.
     pub fn report(&self, key: EndpointKey, report: LoadReport, block_tokens: f32) {
@@ -320,7 +325,12 @@ impl<M> Live<M> {
             .as_slice()
             .iter()
             .map(|found| {
-                let blocks = found.blocks as f32 + found.host_blocks as f32 * HOST_SHARE;
+                let mut blocks = found.blocks as f32 + found.host_blocks as f32 * HOST_SHARE;
+                // Of the block in which prompts part, half is held too, in the mean.
+                // Engines' own blocks are smaller: what they round off is less.
+                if !prefix.exact {
+                    blocks += 0.5;
+                }
                 PrefixMatch {
                     endpoint: found.endpoint,
                     tokens: ((blocks * prefix.block_tokens) as u32).min(most),
@@ -409,17 +419,20 @@ impl<M> Live<M> {
             && !usage.estimated
             && prefix.block_tokens > 0.0
         {
-            let blocks = |tokens: u64| (tokens as f32 / prefix.block_tokens).round() as u32;
-            let predicted = prefix.matches.iter().find(|held| held.endpoint == endpoint);
-            let predicted = predicted.map_or(0, |held| u64::from(held.tokens));
-            index.correct(endpoint, &prefix.chain, blocks(usage.cached_tokens), blocks(predicted), now);
+            let held = prefix.matches.iter().find(|held| held.endpoint == endpoint);
+            let held = held.map_or(0, |held| held.tokens);
+            let (predicted, cached) = compare(prefix, held, usage.cached_tokens);
+            index.correct(endpoint, &prefix.chain, cached, predicted, now);
         }
         let served = outcome.is_some_and(|outcome| {
             outcome.ttft.is_some()
                 || (outcome.end == forebay_core::EndKind::Finished && outcome.usage.is_some())
         });
         let confirms = prefix.exact
-            && self.gates.get(gate as usize).is_some_and(|guarded| guarded.telling.read().contains(&endpoint));
+            && self
+                .gates
+                .get(gate as usize)
+                .is_some_and(|guarded| guarded.telling.read().contains(&endpoint));
         index.end(endpoint, &prefix.chain, served && !confirms, now);
     }
 
@@ -508,6 +521,21 @@ impl<M> Live<M> {
     pub fn unsettled(&self) -> usize {
         self.gates.iter().map(|guarded| guarded.cell.lock().gate.unsettled()).sum()
     }
+}
+
+/// What was predicted and what was cached, in blocks of the index.
+///
+/// Text tells how many tokens a block has to within a few per cent, and engines
+/// count their own blocks. What is off by no more than that is as predicted: taken
+/// for a block that is missing, it would also take back all that follows it.
+fn compare(prefix: &Prefix, held: u32, cached: u64) -> (u32, u32) {
+    let (block, held, cached) = (prefix.block_tokens, held as f32, cached as f32);
+    if prefix.exact {
+        return ((held / block).round() as u32, (cached / block).round() as u32);
+    }
+    let (predicted, found) = ((held / block) as u32, (cached / block) as u32);
+    let as_predicted = held - cached <= 1.5 * block + held / 32.0;
+    (predicted, if as_predicted { found.max(predicted) } else { found })
 }
 
 impl<M> std::fmt::Debug for Live<M> {

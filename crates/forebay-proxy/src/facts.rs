@@ -36,7 +36,9 @@ pub(crate) fn of(
     };
     let slo = &route.pool.slo;
     let ms = |d: std::time::Duration| d.as_secs_f32() * 1e3;
-    let bytes_per_token = route.bytes_per_token.get();
+    let prefix = exact_prefix(scan, body, route).unwrap_or_else(|| text_prefix(scan, route));
+    let ratio = &route.pool.bytes_per_token;
+    let bytes_per_token = if prefix.exact { ratio.mean() } else { ratio.of(&prefix.chain) };
     // What such requests usually take, unless this one may not take as much.
     let usual = route.usual_output();
     let output = scan.max_output_tokens.map_or(usual, |max| max.min(usual));
@@ -56,7 +58,7 @@ pub(crate) fn of(
         stream: scan.stream,
         affinity: session.unwrap_or(scan.prompt_head_hash),
         session,
-        prefix: exact_prefix(scan, body, route).unwrap_or_else(|| text_prefix(scan, route, bytes_per_token)),
+        prefix,
         costs: Vec::new(),
     }
 }
@@ -111,19 +113,15 @@ pub(crate) fn token_prefix(ids: &[u32], block: u32, salt: Option<u64>, route: &R
 }
 
 /// The prompt's text in the prefix index.
-fn text_prefix(scan: &Scan, route: &Route, bytes_per_token: f32) -> Prefix {
+fn text_prefix(scan: &Scan, route: &Route) -> Prefix {
     if scan.text_blocks.is_empty() {
         return Prefix::default();
     }
     let (model, adapter) = route.names();
+    let chain = chain(seed(model, adapter, scan.cache_salt, Kind::Text), &scan.text_blocks);
     // Of token ids four bytes are one token.
-    let bytes_per_token = if scan.prompt_token_ids > 0 { 4.0 } else { bytes_per_token };
-    Prefix {
-        chain: chain(seed(model, adapter, scan.cache_salt, Kind::Text), &scan.text_blocks),
-        block_tokens: BLOCK_BYTES as f32 / bytes_per_token,
-        exact: false,
-        matches: Vec::new(),
-    }
+    let bytes_per_token = if scan.prompt_token_ids > 0 { 4.0 } else { route.pool.bytes_per_token.of(&chain) };
+    Prefix { chain, block_tokens: BLOCK_BYTES as f32 / bytes_per_token, exact: false, matches: Vec::new() }
 }
 
 fn priority(word: &str) -> Option<Priority> {

@@ -34,6 +34,8 @@ pub(crate) struct PoolRoute {
     /// Tokens in a block of the index, as the engines' own blocks are; 0 while
     /// none has shown them.
     pub(crate) index_block: AtomicU32,
+    /// Adapters have their base model's tokenizer, so that it is one for all.
+    pub(crate) bytes_per_token: BytesPerToken,
     /// Who can tell prompts as tokens; set once, before the first request.
     pub(crate) tokens: OnceLock<Arc<dyn PromptTokens>>,
     /// Metrics of load reports that utilisation is computed from.
@@ -70,7 +72,6 @@ pub(crate) struct Route {
     pub(crate) rewrite: Option<String>,
     /// The base model, where this name is a LoRA adapter.
     pub(crate) adapter: Option<String>,
-    pub(crate) bytes_per_token: BytesPerToken,
     pub(crate) metrics: RouteMetrics,
     usual_output: AtomicU32,
 }
@@ -192,7 +193,6 @@ impl Registry {
                     version: None,
                     rewrite: None,
                     adapter: Some(base.model.clone()),
-                    bytes_per_token: BytesPerToken::default(),
                     metrics: base.metrics.clone(),
                     usual_output: AtomicU32::new(base.usual_output()),
                 }),
@@ -293,7 +293,6 @@ impl RegistryBuilder {
                     version,
                     rewrite: rewrite.map(str::to_owned),
                     adapter: adapter.map(str::to_owned),
-                    bytes_per_token: BytesPerToken::default(),
                     metrics: metrics.route(&pool.name, model),
                     usual_output: AtomicU32::new(FIRST_USUAL_OUTPUT),
                 })
@@ -309,6 +308,7 @@ impl RegistryBuilder {
                 preserve_host: pool.preserve_host,
                 kv_events: pool.endpoints.iter().any(|endpoint| pool.kv_events_of(endpoint).is_some()),
                 index_block: AtomicU32::new(0),
+                bytes_per_token: BytesPerToken::default(),
                 tokens: OnceLock::new(),
                 orca_metrics: pool.orca.metrics.clone(),
                 orca_ask: pool.orca.ask,

@@ -151,7 +151,10 @@ impl Settle {
                     metrics.usage_unknown();
                 } else {
                     self.route.learn_output(usage.completion_tokens);
-                    self.route.bytes_per_token.learn(self.prompt_bytes, usage.prompt_tokens);
+                    if usage.cached_known && !ticket.facts().prefix.chain.is_empty() {
+                        metrics.prefix_prediction(u64::from(ticket.held_tokens()), usage.cached_tokens);
+                    }
+                    self.learn_ratio(&ticket, usage);
                     if let (1.., Some(tokens)) = (self.rendered, self.route.pool.tokens.get()) {
                         tokens.counted(self.rendered, usage.prompt_tokens);
                     }
@@ -168,6 +171,20 @@ impl Settle {
             usage,
         };
         ticket.settle(outcome);
+    }
+
+    /// What the answer says of how text becomes tokens.
+    fn learn_ratio(&self, ticket: &Ticket<Endpoint>, usage: Usage) {
+        if self.prompt_bytes == 0 {
+            return;
+        }
+        let (prefix, ratio) = (&ticket.facts().prefix, &self.route.pool.bytes_per_token);
+        let chain = if prefix.exact { &[][..] } else { &prefix.chain };
+        if usage.cached_known && !chain.is_empty() {
+            let held = (ticket.held_tokens() as f32 / prefix.block_tokens) as usize;
+            ratio.found(&chain[..held.min(chain.len())], usage.cached_tokens);
+        }
+        ratio.learn(self.prompt_bytes, usage.prompt_tokens, chain);
     }
 
     fn log(&self, ticket: &Ticket<Endpoint>, label: OutcomeLabel, code: u16, took: Duration, message: &str) {

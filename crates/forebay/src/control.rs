@@ -92,8 +92,9 @@ impl FleetControl for StatusPage {
         let views = self.proxy.live().endpoints();
         let view = views.into_iter().find(|view| endpoint_id(view.key) == id);
         let view = view.ok_or(ControlError::Unknown)?;
-        if patch.weight.is_some() {
-            return Err(ControlError::Fixed { field: "weight" });
+        if let Some(weight) = patch.weight {
+            self.proxy.live().set_weight(view.key, weight);
+            tracing::info!(url = view.member.name, weight, "an operator wants the endpoint's weight so");
         }
         if let Some(state) = patch.state {
             let wanted = match state {

@@ -1,7 +1,5 @@
 //! Tokenizers of pools, where the configuration names them.
 
-use std::sync::Arc;
-
 use forebay_config::Config;
 use forebay_proxy::Registry;
 
@@ -27,6 +25,7 @@ pub(crate) use with::load;
 
 #[cfg(feature = "tokenizer")]
 mod with {
+    use std::sync::Arc;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -39,7 +38,7 @@ mod with {
     };
     use forebay_wire::body::Api;
 
-    use super::{Arc, Config, Failure, Registry};
+    use super::{Config, Failure, Registry};
 
     pub(crate) fn load(config: &Config, registry: &Registry) -> Result<(), Failure> {
         for (i, pool) in config.pools.iter().enumerate() {

@@ -13,6 +13,11 @@ const REFRESH: Duration = Duration::from_millis(250);
 const FOREIGN_HALF_LIFE_S: f32 = 5.0;
 
 impl Endpoints {
+    /// When every row was last brought up to date.
+    pub(crate) fn refreshed(&self) -> Time {
+        self.refreshed
+    }
+
     /// Learns from a first token of a request with so many tokens to compute
     /// and so many held, sent when so many streams had so much context.
     pub(crate) fn learn_first_token(

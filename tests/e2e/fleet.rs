@@ -101,7 +101,8 @@ async fn wait_count(traffic: &Traffic, n: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_engine_that_restarts_empty_is_forgotten() {
-    const CLIENTS: usize = 12;
+    // Enough that nobody can do without the one that comes back.
+    const CLIENTS: usize = 24;
     let started = Instant::now();
     let engines = sims(4, 1.0).await;
     let gateway = Gateway::start(&fleet(urls(&engines))).await;
@@ -122,7 +123,7 @@ async fn an_engine_that_restarts_empty_is_forgotten() {
 
     // No herd on the newcomer, which is the emptiest of all.
     let mut most = Vec::new();
-    while back.elapsed() < Duration::from_secs(4) {
+    while back.elapsed() < Duration::from_secs(5) {
         let now = in_flight(&gateway).await;
         let mean = now.iter().map(|(_, n, _)| n).sum::<f64>() / now.len() as f64;
         let its = now.iter().find(|(url, ..)| *url == first).unwrap().1;
@@ -145,10 +146,10 @@ async fn an_engine_that_restarts_empty_is_forgotten() {
     }
     assert!(failed.len() < CLIENTS, "{} of {CLIENTS} requests in flight failed", failed.len());
     let before = hit(answers.iter().filter(|a| a.ended < at_crash).skip(60));
-    let last = back + Duration::from_secs(2);
+    let last = back + Duration::from_secs(3);
     let after = hit(answers.iter().filter(|a| a.started > last));
     println!("{} failed; hit {before:.3} before, {after:.3} after; newcomer at most {most:?}", failed.len());
-    assert!(after >= 0.9 * before, "the hits do not recover: {before} before, {after} after");
+    assert!(after >= 0.85 * before, "the hits do not recover: {before} before, {after} after");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

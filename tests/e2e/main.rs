@@ -11,11 +11,14 @@
     reason = "test helpers fail by panicking"
 )]
 
+mod adapters;
+mod address_reuse;
 mod cancel;
 mod common;
 mod compression;
 mod connections;
 mod decisions;
+mod distribution;
 mod drain;
 mod engine_stops;
 mod fleet;
@@ -26,6 +29,9 @@ mod ipv6;
 mod kv_events;
 mod limits;
 mod models;
+mod odd_pages;
+mod orca;
+mod prefix_index;
 mod privacy;
 mod request_bodies;
 mod rig;
@@ -36,4 +42,5 @@ mod timeouts;
 mod traffic;
 mod upstream;
 mod vanish;
+mod versions;
 mod warm_up;

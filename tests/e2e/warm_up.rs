@@ -5,6 +5,7 @@ use forebay_tests::backend::{Backend, RequestLog, Step};
 use forebay_tests::bodies::{self, CHAT, OK_JSON, polite};
 use forebay_tests::config::Config;
 use forebay_tests::gateway::Gateway;
+use forebay_tests::wait;
 
 use crate::common::{openai_error, wait_endpoints};
 
@@ -75,4 +76,32 @@ async fn who_takes_no_such_requests_gets_in_nevertheless() {
     assert_eq!(gateway.post(CHAT, OK_JSON).await.status(), 200);
     assert!(backend.count() < 50, "{}", backend.count());
     assert!(gateway.logs().contains("without its whole warm-up"), "{}", gateway.logs());
+}
+
+/// A page of an engine whose process began at this second.
+fn began(at: u32) -> Vec<Step> {
+    let page = format!(
+        "vllm:num_requests_running 0\nvllm:num_requests_waiting 0\nprocess_start_time_seconds {at}\n"
+    );
+    vec![Step::send(bodies::response("200 OK", &[("Content-Type", "text/plain")], page.as_bytes()))]
+}
+
+#[tokio::test]
+async fn an_engine_that_began_anew_is_warmed_up_again() {
+    let backend = Backend::start(polite).await;
+    backend.set_page("/metrics", began(1_790_000_000));
+    let fields = format!("{PROBED}\nengine: vllm\nscrape: {{interval_min: 20ms, interval_max: 50ms}}");
+    let gateway = warmed_up(&backend, "{requests: 3}", &fields).await;
+    gateway.wait_ready().await;
+    wait::until_async("the first page to be read", async || {
+        let age = gateway.metric("forebay_endpoint_signal_age_seconds", &[]).await;
+        (age > 0.0).then_some(())
+    })
+    .await;
+    assert_eq!(backend.count(), 3);
+    backend.set_page("/metrics", began(1_790_000_100));
+    backend.request(5).await;
+    gateway.wait_ready().await;
+    assert_eq!(backend.count(), 6);
+    assert!(backend.requests().iter().all(is_warm_up));
 }

@@ -162,7 +162,17 @@ impl Backend {
         at: &str,
         handler: impl Fn(&RequestLog) -> Vec<Step> + Send + Sync + 'static,
     ) -> Backend {
-        let listener = TcpListener::bind(at).await.unwrap();
+        // One that listened there a moment ago may not be quite gone.
+        let deadline = Instant::now() + crate::LIMIT;
+        let listener = loop {
+            match TcpListener::bind(at).await {
+                Ok(listener) => break listener,
+                Err(e) if e.kind() == std::io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                Err(e) => panic!("cannot listen on {at}: {e}"),
+            }
+        };
         let addr = listener.local_addr().unwrap();
         let shared = Arc::new(Shared {
             handler: Mutex::new(Arc::new(handler)),

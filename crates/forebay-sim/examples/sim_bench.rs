@@ -218,7 +218,8 @@ fn speed(args: &Args) -> Result<(), AnyError> {
             let mut trace = MooncakeTrace::new(Arc::clone(&rows), rate, 0, requests, 1);
             let clock: Option<&dyn Fn() -> u64> = if clocked { Some(&real_nanos) } else { None };
             let from = core_nanos();
-            let result = run(&fleet, &mut trace, &policy, &RunOptions { seed: 1, warmup: 0, clock })?;
+            let result =
+                run(&fleet, &mut trace, &policy, &RunOptions { seed: 1, clock, ..RunOptions::default() })?;
             let took = (core_nanos() - from) as f64;
             let each = |ns: u64| ns as f64 / requests as f64 * 1e-3;
             if clocked {

@@ -7,14 +7,18 @@
 mod engine_fast;
 mod gateway;
 mod measure;
+mod policy;
 mod queue;
 mod result;
 mod run;
 mod spec;
+mod timeline;
 
 #[cfg(test)]
 mod run_tests;
 
+pub use policy::{PolicySpec, RunOptions};
 pub use result::{EndpointResult, Parts, SimResult, Times};
-pub use run::{PolicySpec, RunOptions, run};
+pub use run::run;
 pub use spec::{EndpointSpec, Fleet, FleetChange, FleetError, FleetEvent};
+pub use timeline::TimelinePoint;

@@ -7,7 +7,6 @@
 //! all workers; a temperature draws by softmax of costs over their range.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -58,22 +57,18 @@ pub(super) fn make(knobs: &Knobs) -> Dynamo {
         temperature: knobs.get(KNOBS, 3).max(0.0),
         decay: knobs.get(KNOBS, 4).max(0.0),
         workers: Vec::new(),
+        holders: BTreeMap::new(),
+        shared: Vec::new(),
     }
 }
 
-/// Distinct blocks in flight at one worker.
-#[derive(Default)]
+/// What is in flight at one worker.
+#[derive(Clone, Copy, Default)]
 struct Active {
-    blocks: BTreeMap<u64, u32>,
+    /// Distinct blocks.
+    blocks: u32,
     /// Tokens in no whole block.
     tail: u64,
-}
-
-impl Active {
-    /// Blocks of a chain that are in flight already: always its beginning.
-    fn shared(&self, chain: &[u64]) -> usize {
-        chain.iter().take_while(|hash| self.blocks.contains_key(hash)).count()
-    }
 }
 
 pub(super) struct Dynamo {
@@ -83,6 +78,11 @@ pub(super) struct Dynamo {
     temperature: f64,
     decay: f64,
     workers: Vec<Active>,
+    /// By block: workers that have it in flight, and how often.
+    holders: BTreeMap<u64, Vec<(u32, u32)>>,
+    /// By worker: blocks of the request's chain in flight there; zero but
+    /// during a pick.
+    shared: Vec<u32>,
 }
 
 impl Dynamo {
@@ -95,15 +95,26 @@ impl Dynamo {
         let prefill = (load.prefill_tokens as f64 / BLOCK + own - credit).max(0.0);
         let worker = &self.workers[endpoint as usize];
         let per_block = f64::from(view.block_tokens) / BLOCK;
-        let shared = worker.shared(view.chain) as f64 * per_block;
-        let decode = worker.blocks.len() as f64 * per_block + worker.tail as f64 / BLOCK + own - shared;
+        let shared = f64::from(self.shared[endpoint as usize]) * per_block;
+        let decode = f64::from(worker.blocks) * per_block + worker.tail as f64 / BLOCK + own - shared;
         self.prefill * prefill + decode + self.active * f64::from(load.in_flight)
     }
 }
 
-impl Rival for Dynamo {
-    fn pick(&mut self, view: &View<'_>, rng: &mut Pcg64Mcg) -> Option<u32> {
-        self.workers.resize_with(view.known.len(), Active::default);
+impl Dynamo {
+    /// Counts what of a chain is in flight where, or takes the counts back.
+    fn count_shared(&mut self, chain: &[u64], set: bool) {
+        for hash in chain {
+            // What is in flight of a chain is always its beginning.
+            let Some(holders) = self.holders.get(hash) else { break };
+            for (worker, _) in holders {
+                let shared = &mut self.shared[*worker as usize];
+                *shared = if set { *shared + 1 } else { 0 };
+            }
+        }
+    }
+
+    fn choose(&self, view: &View<'_>, rng: &mut Pcg64Mcg) -> Option<u32> {
         let least = view.candidates.iter().map(|&e| view.load(e).prefill_tokens).min().unwrap_or(0);
         if self.temperature <= 0.0 {
             return argmin(view.candidates.iter().copied(), rng, |e| self.cost(view, e, least));
@@ -122,25 +133,46 @@ impl Rival for Dynamo {
         }
         view.candidates.last().copied()
     }
+}
+
+impl Rival for Dynamo {
+    fn pick(&mut self, view: &View<'_>, rng: &mut Pcg64Mcg) -> Option<u32> {
+        self.workers.resize_with(view.known.len(), Active::default);
+        self.shared.resize(view.known.len(), 0);
+        self.count_shared(view.chain, true);
+        let picked = self.choose(view, rng);
+        self.count_shared(view.chain, false);
+        picked
+    }
 
     fn sent(&mut self, view: &View<'_>, endpoint: u32) {
         let worker = &mut self.workers[endpoint as usize];
         for hash in view.chain.iter() {
-            *worker.blocks.entry(*hash).or_default() += 1;
+            let holders = self.holders.entry(*hash).or_default();
+            match holders.iter_mut().find(|(holder, _)| *holder == endpoint) {
+                Some((_, count)) => *count += 1,
+                None => {
+                    holders.push((endpoint, 1));
+                    worker.blocks += 1;
+                }
+            }
         }
         let covered = view.chain.len() as u64 * u64::from(view.block_tokens);
         worker.tail += u64::from(view.prompt).saturating_sub(covered);
     }
 
     fn ended(&mut self, endpoint: u32, ended: &Ended<'_>) {
-        let chain: &Arc<[u64]> = ended.chain;
         let worker = &mut self.workers[endpoint as usize];
-        for hash in chain.iter() {
-            if let Some(count) = worker.blocks.get_mut(hash) {
-                *count -= 1;
-                if *count == 0 {
-                    worker.blocks.remove(hash);
-                }
+        for hash in ended.chain.iter() {
+            let Some(holders) = self.holders.get_mut(hash) else { continue };
+            let Some(at) = holders.iter().position(|(holder, _)| *holder == endpoint) else { continue };
+            holders[at].1 -= 1;
+            if holders[at].1 == 0 {
+                holders.swap_remove(at);
+                worker.blocks -= 1;
+            }
+            if holders.is_empty() {
+                self.holders.remove(hash);
             }
         }
         worker.tail = worker.tail.saturating_sub(ended.tail);

@@ -283,3 +283,34 @@ fn prequal_avoids_the_hot_and_takes_the_fast() {
     }
     assert!(picks[2] > 250 && picks[0] < 25, "{picks:?}");
 }
+
+#[test]
+fn what_peers_have_counts_until_they_say_otherwise() {
+    use forebay_core::{Prefix, RequestFacts};
+    let endpoints: Vec<_> = (0..2)
+        .map(|i| crate::fleet::EndpointSpec::new(format!("e{i}"), Profile::by_name("h100-8b").unwrap()))
+        .collect();
+    let desk = || {
+        let mut desk = Desk::new(BaselineKind::LeastRequest, &Knobs::default(), &endpoints, true, 64, 1);
+        (0..2).for_each(|number| {
+            desk.join(number);
+        });
+        desk
+    };
+    let (mut a, mut b) = (desk(), desk());
+    let facts =
+        Arc::new(RequestFacts { prompt_tokens: 100, prefix: Prefix::default(), ..RequestFacts::default() });
+    let really = [0, 0];
+    let (first, at) = a.submit(0, Arc::clone(&facts), &really).unwrap();
+    b.hear_of(a.own());
+    let (_, other) = b.submit(0, Arc::clone(&facts), &really).unwrap();
+    assert_ne!(at, other);
+    // It ends here, and the peer goes on believing the old word.
+    a.progress(5, first);
+    a.end(first, 3);
+    assert_eq!(a.own().to_vec(), vec![Load::default(); 2]);
+    b.hear_of(a.own());
+    let (_, third) = b.submit(0, facts, &really).unwrap();
+    assert_eq!(third, at);
+    assert_eq!((a.unsettled(), b.unsettled()), (0, 2));
+}

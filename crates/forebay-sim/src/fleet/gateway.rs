@@ -21,7 +21,7 @@ pub(crate) use decide::Answer;
 use decide::Decider;
 
 use super::engine_fast::Change;
-use super::run::PolicySpec;
+use super::policy::PolicySpec;
 use super::spec::EndpointSpec;
 use crate::baselines::Load;
 use crate::workload::SimRequest;

@@ -21,6 +21,24 @@ pub(crate) struct Service {
     pub(crate) cached: u32,
 }
 
+impl Service {
+    pub(crate) fn ttft_ns(&self) -> f64 {
+        (self.first - self.arrival) as f64
+    }
+
+    /// Nanoseconds for each token after the first; none when there is none.
+    fn tpot_ns(&self, output: u32) -> Option<f64> {
+        (output > 1).then(|| (self.end - self.first) as f64 / f64::from(output - 1))
+    }
+
+    /// Whether the request met its limits.
+    pub(crate) fn meets(&self, request: &SimRequest) -> bool {
+        let within = |ns: f64, limit: Option<f32>| limit.is_none_or(|ms| ns <= f64::from(ms) * 1e6);
+        let tpot = self.tpot_ns(request.output_tokens).unwrap_or(0.0);
+        within(self.ttft_ns(), request.slo.ttft_ms) && within(tpot, request.slo.tpot_ms)
+    }
+}
+
 /// Counts of one run.
 pub(crate) struct Measure {
     ttft: Sample,
@@ -64,17 +82,13 @@ impl Measure {
 
     /// It was served.
     pub(crate) fn serve(&mut self, request: &SimRequest, service: &Service) {
-        let ttft = (service.first - service.arrival) as f64;
         let output = request.output_tokens;
-        let tpot = (output > 1).then(|| (service.end - service.first) as f64 / f64::from(output - 1));
-        self.ttft.add(ttft);
+        self.ttft.add(service.ttft_ns());
         self.e2e.add((service.end - service.arrival) as f64);
-        if let Some(tpot) = tpot {
+        if let Some(tpot) = service.tpot_ns(output) {
             self.tpot.add(tpot);
         }
-        let within = |ns: f64, limit: Option<f32>| limit.is_none_or(|ms| ns <= f64::from(ms) * 1e6);
-        let met = within(ttft, request.slo.ttft_ms) && within(tpot.unwrap_or(0.0), request.slo.tpot_ms);
-        self.met += u64::from(met);
+        self.met += u64::from(service.meets(request));
         let served = &mut self.served[service.endpoint];
         served.requests += 1;
         served.prompt += u64::from(request.prompt_tokens);
@@ -130,6 +144,7 @@ impl Measure {
             endpoints,
             simulated: 0,
             sim_seconds: end as f64 * 1e-9,
+            timeline: Vec::new(),
             parts,
         }
     }

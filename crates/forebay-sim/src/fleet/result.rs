@@ -3,6 +3,8 @@
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use super::timeline::TimelinePoint;
+
 /// A distribution of times, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Times {
@@ -71,6 +73,8 @@ pub struct SimResult {
     pub simulated: u64,
     /// Simulated seconds from the first arrival to the last end.
     pub sim_seconds: f64,
+    /// How the fleet fared over time, when that was asked for.
+    pub timeline: Vec<TimelinePoint>,
     /// Where the simulator's own time went, when a clock was given.
     #[serde(skip)]
     pub parts: Parts,

@@ -2,63 +2,25 @@
 
 mod ends;
 mod events;
+mod way;
 
 use std::sync::Arc;
 
 use forebay_core::{RequestFacts, TicketId, Time};
-use forebay_gate::{PolicyKind, PoolConfig};
-use rand::RngExt;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use slab::Slab;
 
-use super::engine_fast::{Change, Extras, FastEngine, FastEvent, FastRequest};
-use super::gateway::{Gateway, Routed, Woken};
+use super::engine_fast::{Change, Extras, FastEngine, FastEvent};
+use super::gateway::{Gateway, Woken};
 use super::measure::Measure;
+use super::policy::{PolicySpec, RunOptions};
 use super::queue::Queue;
 use super::result::{Parts, SimResult};
 use super::spec::{Fleet, FleetError};
-use crate::baselines::{BaselineKind, Knobs, Load};
+use super::timeline::Timeline;
+use crate::baselines::Load;
 use crate::workload::{SimRequest, Workload};
-
-/// Who decides.
-#[derive(Clone, Debug, PartialEq)]
-pub enum PolicySpec {
-    /// One of Forebay's own policies.
-    Ours(PoolConfig),
-    /// A rival's rule, with its knobs.
-    Baseline(BaselineKind, Knobs),
-}
-
-impl PolicySpec {
-    /// The name in tables.
-    pub fn name(&self) -> String {
-        match self {
-            PolicySpec::Ours(config) => config.policy.as_str().to_owned(),
-            PolicySpec::Baseline(kind, _) => kind.as_str().to_owned(),
-        }
-    }
-
-    /// Whether it goes by what answers say of their endpoints.
-    fn reads_orca(&self) -> bool {
-        match self {
-            PolicySpec::Ours(config) => config.policy == PolicyKind::OrcaWeightedRoundRobin,
-            PolicySpec::Baseline(kind, _) => *kind == BaselineKind::OrcaWrr,
-        }
-    }
-}
-
-/// What is the same for every policy that is compared.
-#[derive(Clone, Copy, Default)]
-pub struct RunOptions<'a> {
-    /// Decides every tie and every choice of a gateway.
-    pub seed: u64,
-    /// The first so many requests to arrive do not count.
-    pub warmup: u64,
-    /// Nanoseconds of any origin, to measure where the simulator's own time
-    /// goes; it changes nothing else.
-    pub clock: Option<&'a dyn Fn() -> u64>,
-}
 
 /// How often a request is sent elsewhere at most when a connection is refused.
 const CONNECT_RETRIES: u8 = 2;
@@ -85,6 +47,8 @@ enum Next {
     Scrape,
     /// Gateways tell each other what they have in flight.
     Share,
+    /// The state of the fleet is written down.
+    Sample,
     /// By its place in the fleet's events.
     Change(usize),
     /// A crashed endpoint is back.
@@ -168,6 +132,7 @@ struct Run<'a> {
     measure: Measure,
     rng: Pcg64Mcg,
     heard: Vec<FastEvent>,
+    timeline: Timeline,
     clock: Option<&'a dyn Fn() -> u64>,
     lapped: u64,
     parts: Parts,
@@ -241,6 +206,7 @@ pub fn run(
         measure: Measure::new(fleet.endpoints.len()),
         rng: Pcg64Mcg::seed_from_u64(options.seed ^ 0x666c_6565),
         heard: Vec::new(),
+        timeline: Timeline::new(options.sample_every, fleet.endpoints.len()),
         clock: options.clock,
         lapped: options.clock.map_or(0, |clock| clock()),
         parts: Parts::default(),
@@ -252,6 +218,9 @@ pub fn run(
     run.queue.push(nanos(fleet.scrape_every), Next::Scrape);
     if let Some(every) = fleet.share_every.filter(|_| fleet.gateways > 1) {
         run.queue.push(nanos(every), Next::Share);
+    }
+    if let Some(every) = run.timeline.every() {
+        run.queue.push(every, Next::Sample);
     }
     while run.pending > 0 {
         let Some((at, next)) = run.queue.pop() else { break };
@@ -338,6 +307,7 @@ impl Run<'_> {
             Next::GiveUp(key) => self.give_up(key),
             Next::Scrape => self.scrape(),
             Next::Share => self.share(),
+            Next::Sample => self.sample(),
             Next::Change(number) => self.change(number),
             Next::Back { endpoint, keep_cache } => self.back(endpoint, keep_cache),
             Next::News(endpoint, changes) => {
@@ -353,139 +323,6 @@ impl Run<'_> {
                 self.wake(gateway, woken);
             }
         }
-    }
-
-    /// A request comes to one of the gateways.
-    fn arrive(&mut self, request: SimRequest) {
-        let gateway = match self.gateways.len() {
-            1 => 0,
-            many => self.rng.random_range(0..many as u32),
-        };
-        let counts = self.arrived >= self.warmup;
-        self.arrived += 1;
-        if counts {
-            self.measure.arrive(self.now, self.nodes.iter().map(|node| node.engine.busy));
-        }
-        let facts = self.gateways[gateway as usize].facts(&request);
-        self.lap(Part::LookUp);
-        let now = self.time();
-        let routed = self.gateways[gateway as usize].submit(now, Arc::clone(&facts), &self.really);
-        self.lap(Part::Pick);
-        let (ticket, endpoint) = match routed {
-            Routed::Go { ticket, endpoint } => (ticket, Some(endpoint)),
-            Routed::Wait(ticket) => (ticket, None),
-            Routed::Refused => {
-                self.measure.rejected += u64::from(counts);
-                self.over(request.session, false);
-                return;
-            }
-        };
-        let patience = request.patience;
-        let entry = self.requests.vacant_entry();
-        let key = (self.arrived & u64::from(u32::MAX)) << 32 | entry.key() as u64;
-        entry.insert(Request {
-            key,
-            request,
-            facts,
-            gateway,
-            ticket,
-            endpoint: u32::MAX,
-            slot: None,
-            delivered: false,
-            sent: self.now,
-            first: None,
-            counts,
-            retries: 0,
-        });
-        if let Some(patience) = patience {
-            self.queue.push(self.now + nanos(patience), Next::GiveUp(key));
-        }
-        let by_ticket = &mut self.by_ticket[gateway as usize];
-        if by_ticket.len() <= ticket.index() {
-            by_ticket.resize(ticket.index() + 1, Key::MAX);
-        }
-        by_ticket[ticket.index()] = key;
-        match endpoint {
-            Some(endpoint) => self.send(key, endpoint),
-            None => self.set_timer(gateway),
-        }
-    }
-
-    /// Sends a request on its way to an endpoint.
-    fn send(&mut self, key: Key, endpoint: u32) {
-        let now = self.now;
-        let Some(request) = self.request(key) else { return };
-        request.endpoint = endpoint;
-        request.sent = now;
-        let gateway = request.gateway as usize;
-        let facts = Arc::clone(&request.facts);
-        self.really[endpoint as usize] += 1;
-        self.gateways[gateway].begin(endpoint, &facts);
-        self.lap(Part::Index);
-        let way = self.nodes[endpoint as usize].way + nanos(self.fleet.gateway_overhead);
-        if way == 0 {
-            self.deliver(key);
-        } else {
-            self.queue.push(self.now + way, Next::Deliver(key));
-        }
-    }
-
-    /// A request reaches its engine.
-    fn deliver(&mut self, key: Key) {
-        let Some(request) = self.requests.get_mut(place(key)).filter(|request| request.key == key) else {
-            return;
-        };
-        let endpoint = request.endpoint;
-        let node = &mut self.nodes[endpoint as usize];
-        if !node.up {
-            self.refused(key);
-            return;
-        }
-        let sim = &request.request;
-        let slot = node.engine.enqueue(
-            self.now,
-            FastRequest {
-                key,
-                chain: Arc::clone(&sim.chain),
-                answer: Arc::clone(&sim.answer),
-                prompt: sim.prompt_tokens,
-                output: sim.output_tokens,
-                priority: 0,
-                adapter: sim.adapter,
-            },
-        );
-        request.slot = slot;
-        request.delivered = slot.is_some();
-        if slot.is_none() {
-            // It can never fit: the engine says so.
-            self.fail(key);
-            return;
-        }
-        self.follow_engine(endpoint);
-        self.lap(Part::Engine);
-    }
-
-    /// The connection was refused: another endpoint, if there is one.
-    fn refused(&mut self, key: Key) {
-        let now = self.time();
-        let Some(request) = self.request(key) else { return };
-        let (gateway, endpoint, ticket) = (request.gateway, request.endpoint, request.ticket);
-        let facts = Arc::clone(&request.facts);
-        request.retries += 1;
-        let may_retry = request.retries <= CONNECT_RETRIES;
-        self.really[endpoint as usize] -= 1;
-        let woken = self.gateways[gateway as usize].set_ready(now, endpoint as usize, false);
-        self.wake(gateway, woken);
-        if may_retry
-            && let Routed::Go { endpoint: other, .. } =
-                self.gateways[gateway as usize].repick(now, ticket, &self.really)
-        {
-            self.gateways[gateway as usize].over(now, endpoint, &facts, false, None);
-            self.measure.repicked += 1;
-            self.send(key, other);
-            return;
-        }
-        self.fail(key);
     }
 
     /// Lets an engine do what is due and passes on what came of it.
@@ -582,6 +419,7 @@ impl Run<'_> {
         let names = self.fleet.endpoints.iter().map(|spec| spec.name.clone());
         let mut result = self.measure.result(policy, self.ended, names, &engines, self.parts);
         result.simulated = self.arrived;
+        result.timeline = self.timeline.points;
         result
     }
 }

@@ -9,7 +9,7 @@ use forebay_gate::{AdmissionConfig, PolicyKind, PoolConfig};
 use super::*;
 use crate::baselines::{BaselineKind, Knobs};
 use crate::engine::Profile;
-use crate::workload::{AzureRow, AzureTrace, Groups, GroupsSpec, Workload};
+use crate::workload::{AzureRow, AzureTrace, Class, Groups, GroupsSpec, Mix, Tenants, TenantsSpec, Workload};
 
 fn h100() -> &'static Profile {
     Profile::by_name("h100-8b").unwrap()
@@ -199,4 +199,59 @@ fn clients_who_go_away_leave_nothing_behind() {
         assert_eq!(served + result.failed + result.rejected + result.cancelled, 1_500, "{name}");
         assert!(result.ttft_ms.p99 < 450.0, "{name}: {:?}", result.ttft_ms);
     }
+}
+
+#[test]
+fn the_timeline_adds_up_and_shows_a_throttled_endpoint() {
+    let mut fleet = Fleet::uniform(2, h100());
+    let slow = FleetChange::Slow { slowness: 4.0 };
+    fleet.events.push(FleetEvent { at: Time::from_millis_f64(30_000.0), endpoint: 0, change: slow });
+    let options = RunOptions { sample_every: Some(Duration::from_secs(5)), ..RunOptions::default() };
+    let policy = ours(PolicyKind::RoundRobin);
+    let result = run(&fleet, &mut plain(6.0, 360), &policy, &options).unwrap();
+    let timeline = &result.timeline;
+    assert!((11..=14).contains(&timeline.len()), "{}", timeline.len());
+    let arrived: u64 = timeline.iter().map(|point| point.arrived).sum();
+    assert!((330..=360).contains(&arrived), "{arrived}");
+    // Four times as slow, it has at least twice as many at a time.
+    let there = |from: usize, to: usize| timeline[from..to].iter().map(|p| p.running[0]).sum::<u32>();
+    assert!(there(7, 11) >= 2 * there(2, 6), "{} {}", there(7, 11), there(2, 6));
+    assert!(timeline[1..11].iter().all(|p| p.busy[0] > 0.2 && p.busy[0] <= 1.0));
+    assert!(timeline.iter().all(|p| p.met <= p.served && p.running.len() == 2));
+}
+
+#[test]
+fn adapters_cost_their_load_once_while_they_fit() {
+    let adapters = |slots: u32| {
+        let mut fleet = Fleet::uniform(1, h100());
+        fleet.endpoints[0].adapter_slots = slots;
+        fleet.endpoints[0].adapter_load_ms = 500.0;
+        let class = |adapter| Class { adapter: Some(adapter), ..Class::default() };
+        let part = |adapter| -> Box<dyn Workload> {
+            let spec = TenantsSpec { class: class(adapter), ..TenantsSpec::tasks(0.5, 30) };
+            Box::new(Tenants::new(spec, u64::from(adapter)))
+        };
+        let mut mix = Mix::new(vec![part(0), part(1), part(2)]).unwrap();
+        play(&fleet, &mut mix, PolicyKind::RoundRobin, 10).ttft_ms.mean
+    };
+    let (fit, thrash) = (adapters(3), adapters(1));
+    assert!(fit < 60.0 && thrash > 200.0, "{fit} {thrash}");
+}
+
+#[test]
+fn host_memory_keeps_what_the_accelerator_cannot_and_events_tell_of_it() {
+    let hit = |host_tokens: u64, kv_events: Option<Duration>| {
+        let mut fleet = Fleet::uniform(2, h100());
+        fleet.kv_events = kv_events;
+        for endpoint in &mut fleet.endpoints {
+            endpoint.profile.kv_tokens = 60_000;
+            endpoint.host_tokens = host_tokens;
+        }
+        play(&fleet, &mut groups(400), PolicyKind::Predictive, 100).prefix_hit
+    };
+    let told = Some(Duration::from_millis(5));
+    let (none, host) = (hit(0, told), hit(2_000_000, told));
+    assert!(host > none + 0.08, "{none} {host}");
+    // Late news cost little.
+    assert!(hit(2_000_000, Some(Duration::from_secs(1))) > host - 0.1);
 }

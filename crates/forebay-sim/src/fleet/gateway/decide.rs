@@ -11,7 +11,7 @@ use forebay_gate::{Effects, Event, Gate, Progress, RepickReason, Verdict};
 
 use super::{POOL, Routed, Woken};
 use crate::baselines::{Desk, Load};
-use crate::fleet::run::PolicySpec;
+use crate::fleet::policy::PolicySpec;
 use crate::fleet::spec::EndpointSpec;
 
 /// One interface over both.

@@ -62,14 +62,15 @@ impl Run<'_> {
         if self.reads_orca {
             self.tell_orca(request.gateway, request.endpoint);
         }
+        let service = Service {
+            endpoint: request.endpoint as usize,
+            arrival: request.request.arrival.as_nanos(),
+            first,
+            end: self.now,
+            cached,
+        };
+        self.timeline.serve(service.ttft_ns() * 1e-6, service.meets(&request.request));
         if request.counts {
-            let service = Service {
-                endpoint: request.endpoint as usize,
-                arrival: request.request.arrival.as_nanos(),
-                first,
-                end: self.now,
-                cached,
-            };
             self.measure.serve(&request.request, &service);
         }
         self.lap(Part::Settle);

@@ -68,6 +68,20 @@ impl Run<'_> {
         self.gateways[gateway as usize].orca(now, endpoint as usize, orca);
     }
 
+    /// The state of the fleet is written down.
+    pub(super) fn sample(&mut self) {
+        let now = self.now;
+        let states = self.nodes.iter().map(|node| {
+            let load = node.engine.load(now);
+            (node.engine.busy, load.running, load.waiting)
+        });
+        self.timeline.point(now, states);
+        if let Some(every) = self.timeline.every() {
+            self.queue.push(now + every, Next::Sample);
+        }
+        self.lap(Part::Rest);
+    }
+
     /// Every gateway hears what all others have in flight.
     pub(super) fn share(&mut self) {
         for number in 0..self.gateways.len() {

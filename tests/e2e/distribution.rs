@@ -30,7 +30,7 @@ async fn four(script: impl Fn(&RequestLog) -> Vec<Step> + Send + Sync + Clone + 
 }
 
 /// Four endpoints with twenty requests each, and a fifth that joins, empty and slow.
-async fn newcomer(policy: &str) {
+async fn newcomer(policy: &str, window: &str, after_ms: u64) {
     let mut backends = Vec::new();
     for _ in 0..4 {
         backends.push(Backend::start(after(Duration::from_millis(200))).await);
@@ -49,15 +49,14 @@ async fn newcomer(policy: &str) {
             "chat",
             "tide-7b",
             urls.iter().map(String::as_str),
-            // The first four have their whole share when the fifth joins.
-            &format!("policy: {policy}\nslow_start: {{window: 3s}}\nhealth: {{interval: 100ms}}"),
+            &format!("policy: {policy}\nslow_start: {{window: {window}}}\nhealth: {{interval: 100ms}}"),
         )
         .with("response_headers: {endpoint: true}");
     let gateway = Gateway::start(&config).await;
     wait_endpoints(&gateway, 4).await;
     let begin = Instant::now();
     let traffic = Traffic::start(gateway.addr(), 80, |n| asked("tide-7b", n, 200));
-    tokio::time::sleep_until(begin + Duration::from_millis(3_200)).await;
+    tokio::time::sleep_until(begin + Duration::from_millis(after_ms)).await;
     slow.set_healthy(true);
     wait_endpoints(&gateway, 5).await;
     let joined = Instant::now();
@@ -86,12 +85,18 @@ async fn newcomer(policy: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b53_a_newcomer_is_not_overrun_by_the_default_policy() {
-    newcomer("predictive").await;
+    newcomer("predictive", "3s", 3_200).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn b53_a_newcomer_is_not_overrun_by_least_request() {
-    newcomer("least_request").await;
+    newcomer("least_request", "3s", 3_200).await;
+}
+
+/// The others are as new to the gateway, but carry all the load already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn b53_a_newcomer_of_a_young_fleet_is_not_overrun() {
+    newcomer("predictive", "10s", 2_000).await;
 }
 
 #[tokio::test]

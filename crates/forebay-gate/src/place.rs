@@ -87,7 +87,7 @@ fn choose(
 ) -> Option<(DecisionRecord, Sending)> {
     let facts = &*ticket.facts;
     let fallback = pool.in_fallback();
-    narrow(now, ticket, pool, endpoints, &mut scratch.candidates);
+    narrow(now, ticket, pool, endpoints, scratch);
     let Pool { config, policy, fallback: instead, shadow, learned, ramping, .. } = pool;
     learned.refresh(now, &scratch.candidates, endpoints);
     let weights = config.profile.weights();
@@ -225,8 +225,9 @@ fn sending(view: &View<'_>, slot: u32, block: &cost::Block, priced: &cost::Price
 
 /// Who may be picked for this request: the eligible, less those that it must
 /// not go to. Endpoints that ramp up drop out while they have their share.
-fn narrow(now: Time, ticket: &Ticket, pool: &mut Pool, endpoints: &mut Endpoints, out: &mut Vec<u32>) {
+fn narrow(now: Time, ticket: &Ticket, pool: &mut Pool, endpoints: &mut Endpoints, scratch: &mut Scratch) {
     let facts = &*ticket.facts;
+    let Scratch { candidates: out, extra, .. } = scratch;
     pool.end_ramps(endpoints, now);
     out.clear();
     out.extend_from_slice(pool.eligible());
@@ -237,11 +238,7 @@ fn narrow(now: Time, ticket: &Ticket, pool: &mut Pool, endpoints: &mut Endpoints
         out.retain(|&slot| endpoints.version(slot) == Some(version));
     }
     if !facts.costs.is_empty() {
-        let refused = |slot: u32| {
-            let id = endpoints.id(slot);
-            facts.costs.iter().any(|cost| cost.endpoint == id && cost.cost_ms.is_none())
-        };
-        out.retain(|&slot| !refused(slot));
+        out.retain(|&slot| extra.get(slot as usize).is_none_or(|ms| ms.is_finite()));
     }
     if let Some(adapter) = facts.adapter
         && out.iter().any(|&slot| endpoints.residents(slot).lists(adapter))
@@ -279,8 +276,10 @@ impl Scratch {
         }
         self.extra.resize(endpoints.slots(), 0.0);
         for cost in &facts.costs {
-            if let (Some(slot), Some(ms)) = (endpoints.slot(cost.endpoint), cost.cost_ms) {
-                self.extra[slot as usize] = if ms.is_finite() { ms } else { 0.0 };
+            if let Some(slot) = endpoints.slot(cost.endpoint) {
+                // What may not be picked is no candidate, whatever it costs.
+                let ms = cost.cost_ms.map_or(f32::INFINITY, |ms| if ms.is_finite() { ms } else { 0.0 });
+                self.extra[slot as usize] = ms;
             }
         }
         let Some(adapter) = facts.adapter else { return };

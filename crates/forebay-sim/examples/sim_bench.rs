@@ -131,8 +131,8 @@ fn compare(args: &Args, make: Make<'_>, endpoints: f64, warmup: u64) -> Result<(
     let fleet = fleet(args, endpoints)?;
     let seeds = args.number("--seeds", 1.0)? as u64;
     println!(
-        "{:<28} {:>8} {:>8} {:>9} {:>9} {:>7} {:>8} {:>6} {:>8} {:>6} {:>6}",
-        "policy", "goodput", "±", "ttft", "p99", "tpot", "e2e", "hit", "busiest", "fail", "util"
+        "{:<28} {:>8} {:>8} {:>9} {:>9} {:>7} {:>8} {:>6} {:>8} {:>7} {:>6} {:>6}",
+        "policy", "goodput", "±", "ttft", "p99", "tpot", "e2e", "hit", "busiest", "tokens", "fail", "util"
     );
     for policy in policies(args)? {
         let mut results = Vec::new();
@@ -176,7 +176,7 @@ fn print_row(results: &[SimResult]) {
     let goodput = mean(&|r| r.goodput);
     let deviation = (mean(&|r| (r.goodput - goodput).powi(2)) * n / (n - 1.0).max(1.0)).sqrt();
     println!(
-        "{:<28} {:>8.4} {:>8.4} {:>9.1} {:>9.1} {:>7.2} {:>8.3} {:>6.3} {:>8.2} {:>6.0} {:>6.2}",
+        "{:<28} {:>8.4} {:>8.4} {:>9.1} {:>9.1} {:>7.2} {:>8.3} {:>6.3} {:>8.2} {:>7.2} {:>6.0} {:>6.2}",
         results[0].policy,
         goodput,
         deviation,
@@ -186,6 +186,7 @@ fn print_row(results: &[SimResult]) {
         mean(&|r| r.e2e_ms.mean / 1e3),
         mean(&|r| r.prefix_hit),
         mean(&|r| r.busiest),
+        mean(&|r| r.busiest_tokens),
         mean(&|r| (r.failed + r.rejected) as f64),
         mean(&|r| r.endpoints.iter().map(|e| e.utilization).sum::<f64>() / r.endpoints.len() as f64),
     );

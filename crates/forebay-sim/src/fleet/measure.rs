@@ -127,6 +127,7 @@ impl Measure {
             })
             .collect();
         let most = self.served.iter().map(|s| s.requests).max().unwrap_or(0);
+        let most_tokens = self.served.iter().map(|s| s.prompt + s.output).max().unwrap_or(0);
         SimResult {
             policy,
             requests: self.arrived,
@@ -140,6 +141,7 @@ impl Measure {
             goodput: share(self.met, self.arrived),
             prefix_hit: share(sum(|s| s.cached), prompt),
             busiest: share(most * self.served.len() as u64, requests),
+            busiest_tokens: share(most_tokens * self.served.len() as u64, prompt + output),
             repicked: self.repicked,
             endpoints,
             simulated: 0,

@@ -65,6 +65,8 @@ pub struct SimResult {
     pub prefix_hit: f64,
     /// Requests at the busiest endpoint over the mean of all.
     pub busiest: f64,
+    /// Prompt and output tokens at the endpoint with the most over the mean of all.
+    pub busiest_tokens: f64,
     /// Times that a request had to go to another endpoint.
     pub repicked: u64,
     /// By endpoint, in the order of the fleet.

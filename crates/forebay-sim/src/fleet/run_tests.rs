@@ -52,6 +52,7 @@ fn play_by(fleet: &Fleet, workload: &mut dyn Workload, policy: &PolicySpec, warm
 fn equal_arguments_give_equal_results() {
     let mut fleet = Fleet::uniform(4, h100());
     fleet.gateways = 2;
+    fleet.gateway_shares = vec![1.0, 3.0];
     fleet.endpoints[1].round_trip = Duration::from_millis(3);
     fleet.share_every = Some(Duration::from_millis(50));
     for policy in everyone() {
@@ -159,6 +160,8 @@ fn impossible_fleets_are_refused_by_name() {
     };
     assert!(refused(&|f| f.endpoints.clear()).contains("no endpoints"));
     assert!(refused(&|f| f.gateways = 0).contains("gateways"));
+    assert!(refused(&|f| f.gateway_shares = vec![1.0; 3]).contains("3 gateway shares for 1"));
+    assert!(refused(&|f| f.gateway_shares = vec![f64::NAN]).contains("NaN"));
     assert!(refused(&|f| f.endpoints[1].slowness = f64::NAN).contains("endpoint 1 (e1): slowness"));
     assert!(refused(&|f| f.endpoints[1].name = "e0".into()).contains("e0"));
     assert!(refused(&|f| f.scrape_every = Duration::ZERO).contains("scrape interval"));

@@ -92,6 +92,9 @@ pub struct Fleet {
     pub endpoints: Vec<EndpointSpec>,
     /// Gateways before them, each with a view of its own; at least 1.
     pub gateways: usize,
+    /// What part of the requests comes to each gateway, in any unit; empty: all
+    /// the same.
+    pub gateway_shares: Vec<f64>,
     /// How often gateways tell each other what they have in flight; none: never.
     pub share_every: Option<Duration>,
     /// How often each gateway asks every endpoint for its load.
@@ -111,6 +114,7 @@ impl Fleet {
         Fleet {
             endpoints: (0..endpoints).map(|i| EndpointSpec::new(format!("e{i}"), profile)).collect(),
             gateways: 1,
+            gateway_shares: Vec::new(),
             share_every: None,
             scrape_every: Duration::from_secs(1),
             kv_events: None,
@@ -129,6 +133,16 @@ impl Fleet {
         }
         if self.gateways == 0 || self.gateways > MAX_GATEWAYS {
             return Err(FleetError::Gateways(self.gateways));
+        }
+        let shares = &self.gateway_shares;
+        if !shares.is_empty() && shares.len() != self.gateways {
+            return Err(FleetError::Shares { shares: shares.len(), gateways: self.gateways });
+        }
+        if let Some(share) = shares.iter().find(|share| !(0.0..=1e9).contains(*share)) {
+            return Err(FleetError::Share(*share));
+        }
+        if !shares.is_empty() && shares.iter().sum::<f64>() <= 0.0 {
+            return Err(FleetError::Share(0.0));
         }
         if self.scrape_every < MIN_INTERVAL {
             return Err(FleetError::Interval { what: "scrape interval", given: self.scrape_every });
@@ -219,6 +233,17 @@ pub enum FleetError {
     /// None, or more than a run can hold.
     #[error("{0} gateways: from 1 to {MAX_GATEWAYS}")]
     Gateways(usize),
+    /// Not one for each gateway.
+    #[error("{shares} gateway shares for {gateways} gateways")]
+    Shares {
+        /// How many there are.
+        shares: usize,
+        /// How many gateways.
+        gateways: usize,
+    },
+    /// Not a part of anything.
+    #[error("a gateway's share cannot be {0}")]
+    Share(f64),
     /// It would do nothing else.
     #[error("{what} {given:?} is shorter than a millisecond")]
     Interval {

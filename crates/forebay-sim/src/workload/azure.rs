@@ -1,5 +1,7 @@
 //! A trace of sizes and times without prefixes, as Azure publishes them.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use forebay_core::Time;
@@ -26,6 +28,9 @@ pub struct AzureTrace {
     rows: Arc<[AzureRow]>,
     /// Place in the rows, milliseconds to add, and when the next one comes.
     copies: Vec<(usize, f64, f64)>,
+    /// When each copy's next row comes, the earliest first: as the bits of a
+    /// number that is not negative, which sort as it does.
+    order: BinaryHeap<Reverse<(u64, u32)>>,
     speed: f64,
     span: f64,
     limit: u64,
@@ -46,13 +51,17 @@ impl AzureTrace {
             copies => copies,
         };
         let speed = rate / (own_rate * copies as f64).max(1e-9);
-        let begin = |rng: &mut Pcg64Mcg| {
+        let count = if rows.is_empty() { 0 } else { copies };
+        let begin = |_| {
             let from = rng.random_range(0..rows.len());
-            (from, -rows[from].timestamp_ms, 0.0)
+            // Not all at once: the first rows come within one gap.
+            let next = rng.random::<f64>() * span / rows.len() as f64;
+            (from, next - rows[from].timestamp_ms, next)
         };
-        let copies =
-            if rows.is_empty() { Vec::new() } else { (0..copies).map(|_| begin(&mut rng)).collect() };
-        AzureTrace { rows, copies, speed, span, limit }
+        let copies: Vec<(usize, f64, f64)> = (0..count).map(begin).collect();
+        let order =
+            copies.iter().zip(0..).map(|(copy, number)| Reverse((copy.2.to_bits(), number))).collect();
+        AzureTrace { rows, copies, order, speed, span, limit }
     }
 }
 
@@ -63,8 +72,8 @@ impl Workload for AzureTrace {
 
     fn next_request(&mut self) -> Option<SimRequest> {
         self.limit = self.limit.checked_sub(1)?;
-        let (first, _) = self.copies.iter().enumerate().min_by(|(_, a), (_, b)| a.2.total_cmp(&b.2))?;
-        let (at, offset, next) = &mut self.copies[first];
+        let Reverse((_, first)) = self.order.pop()?;
+        let (at, offset, next) = &mut self.copies[first as usize];
         let row = self.rows[*at];
         let arrival = Time::from_millis_f64(*next / self.speed);
         *at += 1;
@@ -73,6 +82,7 @@ impl Workload for AzureTrace {
             *offset += self.span;
         }
         *next = (self.rows[*at].timestamp_ms + *offset).max(*next);
+        self.order.push(Reverse((next.to_bits(), first)));
         Some(SimRequest::new(arrival, Arc::from([]), row.context_tokens, row.generated_tokens))
     }
 }

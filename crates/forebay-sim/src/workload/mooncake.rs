@@ -1,5 +1,7 @@
 //! A trace with prefix identity, as Mooncake publishes them.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use forebay_core::Time;
@@ -32,6 +34,9 @@ pub struct MooncakeRow {
 pub struct MooncakeTrace {
     rows: Arc<[MooncakeRow]>,
     copies: Vec<Copy>,
+    /// When each copy's next row arrives, the earliest first: as the bits of a
+    /// number that is not negative, which sort as it does.
+    order: BinaryHeap<Reverse<(u64, u32)>>,
     /// Time runs so many times as fast as in the trace.
     speed: f64,
     /// Milliseconds of the whole trace.
@@ -64,7 +69,7 @@ impl MooncakeTrace {
     ///
     /// Without rows there are no requests.
     pub fn new(rows: Arc<[MooncakeRow]>, rate: f64, copies: usize, limit: u64, seed: u64) -> MooncakeTrace {
-        let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6d6f_6f6e);
+        let rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6d6f_6f6e);
         let last = rows.last().map_or(0.0, |row| row.timestamp_ms as f64);
         let span = last + STEP_MS;
         let own_rate = rows.len() as f64 / span * 1e3;
@@ -74,7 +79,16 @@ impl MooncakeTrace {
             copies => copies,
         };
         let speed = rate / (own_rate * copies as f64).max(1e-9);
-        let mut trace = MooncakeTrace { rows, copies: Vec::new(), speed, span, spread: STEP_MS, rng, limit };
+        let mut trace = MooncakeTrace {
+            rows,
+            copies: Vec::new(),
+            order: BinaryHeap::new(),
+            speed,
+            span,
+            spread: STEP_MS,
+            rng,
+            limit,
+        };
         if trace.rows.is_empty() {
             return trace;
         }
@@ -86,11 +100,10 @@ impl MooncakeTrace {
             copy.next = trace.rows[from].timestamp_ms as f64 + copy.offset;
             trace.copies.push(copy);
         }
-        rng = trace.rng.clone();
-        for copy in &mut trace.copies {
-            copy.next += rng.random::<f64>() * trace.spread;
+        for (number, copy) in trace.copies.iter_mut().enumerate() {
+            copy.next += trace.rng.random::<f64>() * trace.spread;
+            trace.order.push(Reverse((copy.next.to_bits(), number as u32)));
         }
-        trace.rng = rng;
         trace
     }
 }
@@ -102,10 +115,9 @@ impl Workload for MooncakeTrace {
 
     fn next_request(&mut self) -> Option<SimRequest> {
         self.limit = self.limit.checked_sub(1)?;
-        // Few copies, so that looking at each is cheaper than a heap.
-        let (first, _) = self.copies.iter().enumerate().min_by(|(_, a), (_, b)| a.next.total_cmp(&b.next))?;
+        let Reverse((_, first)) = self.order.pop()?;
         let rows = Arc::clone(&self.rows);
-        let copy = &mut self.copies[first];
+        let copy = &mut self.copies[first as usize];
         let row = &rows[copy.at];
         let arrival = Time::from_millis_f64(copy.next / self.speed);
         let salt = copy.salt;
@@ -120,6 +132,7 @@ impl Workload for MooncakeTrace {
         // within it, as it was lost anyway, but time must not go backwards.
         let next = rows[copy.at].timestamp_ms as f64 + copy.offset;
         copy.next = (next + self.rng.random::<f64>() * self.spread).max(copy.next);
+        self.order.push(Reverse((copy.next.to_bits(), first)));
         let full = (row.input_length / BLOCK) as usize;
         let chain: Arc<[u64]> = row.hash_ids.iter().take(full).map(|id| link(salt, *id)).collect();
         Some(SimRequest::new(arrival, chain, row.input_length, row.output_length))

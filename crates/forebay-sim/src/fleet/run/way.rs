@@ -10,12 +10,26 @@ use crate::fleet::gateway::Routed;
 use crate::workload::SimRequest;
 
 impl Run<'_> {
+    /// Which gateway the next request comes to.
+    fn draw_gateway(&mut self) -> u32 {
+        let (gateways, shares) = (self.gateways.len() as u32, &self.fleet.gateway_shares);
+        if gateways == 1 {
+            return 0;
+        }
+        if shares.is_empty() {
+            return self.rng.random_range(0..gateways);
+        }
+        let mut left = self.rng.random::<f64>() * shares.iter().sum::<f64>();
+        let drawn = shares.iter().position(|share| {
+            left -= share;
+            left < 0.0
+        });
+        drawn.map_or(gateways - 1, |drawn| drawn as u32)
+    }
+
     /// A request comes to one of the gateways.
     pub(super) fn arrive(&mut self, request: SimRequest) {
-        let gateway = match self.gateways.len() {
-            1 => 0,
-            many => self.rng.random_range(0..many as u32),
-        };
+        let gateway = self.draw_gateway();
         let counts = self.arrived >= self.warmup;
         self.arrived += 1;
         self.timeline.arrived += 1;

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use forebay_tests::backend::{Backend, RequestLog, Step};
-use forebay_tests::bodies::{CHAT, LAST_CHUNK, SSE_HEAD, chunk, finish, response};
+use forebay_tests::backend::{Backend, Step};
+use forebay_tests::bodies::{CHAT, response};
 use forebay_tests::config::Config;
 use forebay_tests::gateway::Gateway;
 use forebay_tests::{exposition, gzip, http1, wait};
 use serde_json::Value;
 
 use crate::common::wait_endpoints;
-use crate::traffic::{Answer, send, text};
+use crate::sim::{Sim, sims};
+use crate::traffic::{Answer, chat, send, text};
 
 const PLAIN: &[(&str, &str)] = &[("Content-Type", "text/plain; version=0.0.4")];
 
@@ -26,60 +27,51 @@ fn gauges(running: &str, waiting: &str, kv: &str) -> String {
     )
 }
 
-/// Answers at the pace of a real engine, so that nothing is to be learned of its speed.
-fn engine(_: &RequestLog) -> Vec<Step> {
-    let mut steps = vec![Step::send(SSE_HEAD), Step::Sleep(Duration::from_millis(6))];
-    for text in ["a", "b", "c", "d"] {
-        steps.push(Step::send(http1::chunk(&chunk(text))));
-        steps.push(Step::Sleep(Duration::from_millis(8)));
-    }
-    steps.push(Step::send([http1::chunk(&finish("stop")), LAST_CHUNK.to_vec()].concat()));
-    steps
-}
-
+/// Three engines alike, each with a page of its own elsewhere.
 struct Rig {
-    backends: Vec<Backend>,
+    engines: Vec<Sim>,
+    pages: Vec<Backend>,
     gateway: Gateway,
 }
 
-/// Two plain engines, and one with this page.
+/// Two with a plain page, and one with this.
 async fn beside(odd: Vec<Step>, fields: &str) -> Rig {
-    let mut backends = Vec::new();
+    let engines = sims(3, 1.0).await;
+    let mut pages = Vec::new();
     for _ in 0..3 {
-        let backend = Backend::start(engine).await;
+        let backend = Backend::start(|_| Vec::new()).await;
         backend.set_page("/metrics", page(gauges("0.0", "0.0", "0.2")));
-        backends.push(backend);
+        pages.push(backend);
     }
-    backends[2].set_page("/metrics", odd);
-    let urls: Vec<String> = backends.iter().map(Backend::url).collect();
+    pages[2].set_page("/metrics", odd);
+    let own: Vec<String> =
+        pages.iter().map(|page| format!("metrics_url: \"{}/metrics\"", page.url())).collect();
     let config = Config::new()
-        .pool(
+        .pool_of(
             "chat",
             "tide-7b",
-            urls.iter().map(String::as_str),
+            engines.iter().zip(&own).map(|(engine, own)| (engine.url.as_str(), own.as_str())),
             &format!("scrape: {{interval_min: 30ms, interval_max: 30ms, timeout: 200ms}}\n{fields}"),
         )
         .with("response_headers: {endpoint: true}");
     let gateway = Gateway::start(&config).await;
     wait_endpoints(&gateway, 3).await;
-    Rig { backends, gateway }
+    Rig { engines, pages, gateway }
 }
 
 impl Rig {
     /// Sends 300 requests and gives the odd one's share.
     async fn share(&self) -> f64 {
-        let answers = send(self.gateway.addr(), 300, 6, |n| (CHAT, request(n))).await;
+        let answers = send(self.gateway.addr(), 300, 12, |n| (CHAT, request(n))).await;
         assert!(answers.iter().all(Answer::is_good), "{:?}", answers.iter().find(|a| !a.is_good()));
-        // What finds out which engine it is asks for pages that no engine need have.
-        let sent = self.backends[2].requests().iter().filter(|r| r.head.method() == "POST").count();
-        sent as f64 / 300.0
+        answers.iter().filter(|a| a.endpoint == self.engines[2].url).count() as f64 / 300.0
     }
 
     /// What is known of the odd one.
     async fn odd(&self) -> Value {
         let list = self.gateway.admin_json("/api/v1/endpoints").await;
-        let url = self.backends[2].url();
-        list["endpoints"].as_array().unwrap().iter().find(|e| e["url"] == url.as_str()).unwrap().clone()
+        let url = self.engines[2].url.as_str();
+        list["endpoints"].as_array().unwrap().iter().find(|e| e["url"] == url).unwrap().clone()
     }
 
     async fn wait_odd(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
@@ -100,9 +92,7 @@ impl Rig {
 }
 
 fn request(n: usize) -> Vec<u8> {
-    let prompt = text(n as u64, 300);
-    format!(r#"{{"model":"tide-7b","messages":[{{"role":"user","content":"{prompt}"}}],"stream":true}}"#)
-        .into_bytes()
+    chat("", &text(n as u64, 300), 6)
 }
 
 /// Neither shunned nor swamped, whatever its page says.
@@ -111,7 +101,7 @@ async fn fair(name: &str, odd: Vec<Step>) {
     // Engines whose page says nothing may be asked for nothing but their models.
     wait::until(&format!("{name}: its page to be asked for"), || {
         let asked = |c: &forebay_tests::backend::ConnectionLog| http1::count(&c.bytes, b"GET /metrics ");
-        (rig.backends[2].connections().iter().map(asked).sum::<usize>() > 0).then_some(())
+        (rig.pages[2].connections().iter().map(asked).sum::<usize>() > 0).then_some(())
     })
     .await;
     tokio::time::sleep(Duration::from_millis(400)).await;
@@ -226,7 +216,7 @@ async fn b46_counters_that_fall_are_a_new_process_and_no_negative_rate() {
     for suffix in ["_total", ""] {
         let rig = beside(page(counters("9e6", suffix)), "").await;
         rig.wait_scraped().await;
-        rig.backends[2].set_page("/metrics", page(counters("3", suffix)));
+        rig.pages[2].set_page("/metrics", page(counters("3", suffix)));
         let seen = rig.odd().await["scrapes"]["ok"].as_u64().unwrap();
         let odd = rig
             .wait_odd("a few more scrapes", |odd| odd["scrapes"]["ok"].as_u64().unwrap() >= seen + 4)

@@ -280,10 +280,18 @@ impl FastEngine {
         self.private = 0;
         self.blocked = None;
         if !keep_cache {
-            self.cache.clear();
-            self.adapters.clear();
+            self.forget_cache();
         }
         lost.into_iter().map(|(_, key)| key).collect()
+    }
+
+    /// Forgets what nobody holds, and what was not told of it yet.
+    pub(crate) fn forget_cache(&mut self) {
+        self.cache.clear();
+        self.adapters.clear();
+        if let Some(log) = &mut self.cache.log {
+            log.clear();
+        }
     }
 
     /// When something happens next.

@@ -43,6 +43,8 @@ pub struct RunOptions<'a> {
     /// How often the state of the fleet is written down for
     /// [`SimResult::timeline`](super::SimResult::timeline); none: never.
     pub sample_every: Option<Duration>,
+    /// Told now and then how many requests have arrived, for a progress bar.
+    pub progress: Option<&'a dyn Fn(u64)>,
     /// Nanoseconds of any origin, to measure where the simulator's own time
     /// goes; it changes nothing else.
     pub clock: Option<&'a dyn Fn() -> u64>,

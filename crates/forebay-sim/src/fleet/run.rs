@@ -22,6 +22,8 @@ use super::timeline::Timeline;
 use crate::baselines::Load;
 use crate::workload::{SimRequest, Workload};
 
+/// Arrivals between two words about progress.
+const PROGRESS_EVERY: u64 = 4096;
 /// How often a request is sent elsewhere at most when a connection is refused.
 const CONNECT_RETRIES: u8 = 2;
 
@@ -133,6 +135,7 @@ struct Run<'a> {
     rng: Pcg64Mcg,
     heard: Vec<FastEvent>,
     timeline: Timeline,
+    progress: Option<&'a dyn Fn(u64)>,
     clock: Option<&'a dyn Fn() -> u64>,
     lapped: u64,
     parts: Parts,
@@ -207,6 +210,7 @@ pub fn run(
         rng: Pcg64Mcg::seed_from_u64(options.seed ^ 0x666c_6565),
         heard: Vec::new(),
         timeline: Timeline::new(options.sample_every, fleet.endpoints.len()),
+        progress: options.progress,
         clock: options.clock,
         lapped: options.clock.map_or(0, |clock| clock()),
         parts: Parts::default(),

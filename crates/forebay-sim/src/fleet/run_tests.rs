@@ -258,3 +258,43 @@ fn host_memory_keeps_what_the_accelerator_cannot_and_events_tell_of_it() {
     // Late news cost little.
     assert!(hit(2_000_000, Some(Duration::from_secs(1))) > host - 0.1);
 }
+
+#[test]
+fn progress_is_told_and_time_is_accounted_for() {
+    let told = std::cell::Cell::new(0);
+    let clock = std::cell::Cell::new(0);
+    let tick = || {
+        clock.set(clock.get() + 7);
+        clock.get()
+    };
+    let hear = |arrived| told.set(arrived);
+    let options = RunOptions { progress: Some(&hear), clock: Some(&tick), ..RunOptions::default() };
+    let fleet = Fleet::uniform(3, h100());
+    let mut tasks = Tenants::new(TenantsSpec::tasks(300.0, 9_000), 1);
+    let result = run(&fleet, &mut tasks, &ours(PolicyKind::LeastRequest), &options).unwrap();
+    assert_eq!(told.get(), 8_192);
+    let p = result.parts;
+    let sum = p.workload + p.look_up + p.pick + p.index + p.settle + p.engine + p.report + p.rest;
+    assert_eq!(sum + 7, clock.get());
+    let quiet =
+        play(&fleet, &mut Tenants::new(TenantsSpec::tasks(300.0, 9_000), 1), PolicyKind::LeastRequest, 0);
+    assert_eq!(quiet.simulated, result.simulated);
+}
+
+#[test]
+fn one_that_leaves_and_joins_again_is_a_new_one() {
+    let mut fleet = Fleet::uniform(2, h100());
+    for (second, change) in [(5.0, FleetChange::Leave), (15.0, FleetChange::Join)] {
+        let at = Time::from_millis_f64(second * 1e3);
+        fleet.events.push(FleetEvent { at, endpoint: 1, change });
+    }
+    for kv_events in [None, Some(Duration::from_millis(10))] {
+        fleet.kv_events = kv_events;
+        for policy in everyone() {
+            let spec = TenantsSpec { tenants: 6, ..TenantsSpec::saas(2.0, 60) };
+            let result = play_by(&fleet, &mut Tenants::new(spec, 3), &policy, 0);
+            assert_eq!((result.failed, result.rejected), (0, 0), "{}", policy.name());
+            assert_eq!(result.endpoints.iter().map(|e| e.requests).sum::<u64>(), 60);
+        }
+    }
+}

@@ -129,6 +129,7 @@ impl Run<'_> {
                 }
             }
             FleetChange::Join => {
+                node.engine.forget_cache();
                 for gateway in 0..self.gateways.len() {
                     let spec = &self.fleet.endpoints[event.endpoint];
                     let woken = self.gateways[gateway].join(now, event.endpoint, spec);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rand::RngExt;
 
-use super::{CONNECT_RETRIES, Key, Next, Part, Request, Run, nanos, place};
+use super::{CONNECT_RETRIES, Key, Next, PROGRESS_EVERY, Part, Request, Run, nanos, place};
 use crate::fleet::engine_fast::FastRequest;
 use crate::fleet::gateway::Routed;
 use crate::workload::SimRequest;
@@ -33,6 +33,11 @@ impl Run<'_> {
         let counts = self.arrived >= self.warmup;
         self.arrived += 1;
         self.timeline.arrived += 1;
+        if let Some(progress) = self.progress
+            && self.arrived.is_multiple_of(PROGRESS_EVERY)
+        {
+            progress(self.arrived);
+        }
         if counts {
             self.measure.arrive(self.now, self.nodes.iter().map(|node| node.engine.busy));
         }

@@ -179,10 +179,11 @@ fn agrees_with_the_exact_engine_under_any_load() {
     ] {
         let work = work(seed, 600, gap_ms, prompt, output);
         let (exact, fast) = (exact(profile, &work), fast(profile, &work));
-        near("ttft", fast.ttft, exact.ttft, 0.03);
-        near("tpot", fast.tpot, exact.tpot, 0.02);
-        near("e2e", fast.e2e, exact.e2e, 0.02);
-        near("cached", fast.cached, exact.cached, 0.02);
+        // Without preemption only rounding differs, and what it decides.
+        near("ttft", fast.ttft, exact.ttft, 2e-3);
+        near("tpot", fast.tpot, exact.tpot, 2e-3);
+        near("e2e", fast.e2e, exact.e2e, 2e-3);
+        near("cached", fast.cached, exact.cached, 2e-3);
     }
 }
 
@@ -192,10 +193,10 @@ fn agrees_with_the_exact_engine_when_memory_is_short() {
         let profile = Profile { block_size: 16, kv_tokens, ..*Profile::by_name("h100-8b").unwrap() };
         let work = work(seed, 500, gap_ms, 3_000, 400);
         let (exact, fast) = (exact(profile, &work), fast(profile, &work));
-        near("ttft", fast.ttft, exact.ttft, 0.08);
-        near("tpot", fast.tpot, exact.tpot, 0.04);
-        near("e2e", fast.e2e, exact.e2e, 0.05);
-        assert!((fast.cached - exact.cached).abs() < 0.03, "{fast:?} {exact:?}");
+        near("ttft", fast.ttft, exact.ttft, 0.03);
+        near("tpot", fast.tpot, exact.tpot, 0.03);
+        near("e2e", fast.e2e, exact.e2e, 0.03);
+        assert!((fast.cached - exact.cached).abs() < 0.01, "{fast:?} {exact:?}");
         assert_eq!(fast.preemptions > 0, exact.preemptions > 0, "{fast:?} {exact:?}");
     }
 }

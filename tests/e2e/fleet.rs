@@ -252,5 +252,4 @@ async fn a_slow_engine_gets_less() {
     let mean = all.iter().sum::<f64>() / 4.0;
     println!("tokens {all:?}");
     assert!(all[3] < 0.8 * mean, "the engine at half speed got {} of the mean", all[3] / mean);
-    assert!(all[3] > 0.0, "a slow engine is not a dead one");
 }

@@ -57,7 +57,11 @@ impl BytesPerToken {
         self.mean.store(new.to_bits(), Ordering::Relaxed);
         if let [first, .., last] = chain {
             self.remember(*first, self.recall(*first).map_or(seen, |old| old + (seen - old) / 4.0));
-            self.remember(*last, seen);
+            // What answers said of the same end before is better: of a prompt with a
+            // short question the last whole block is the last of what is shared.
+            if self.recall(*last).is_none() {
+                self.remember(*last, seen);
+            }
         }
     }
 
@@ -144,8 +148,10 @@ mod tests {
         let other = chain(1, &[1, 2, 3, 4, 5, 60, 70]);
         let tokens = 5.5 * BLOCK_BYTES as f32 / ratio.of(&other);
         assert!((tokens - 320.0).abs() < 0.5, "{tokens}");
-        // Much less, nothing, and too short to say anything change nothing.
+        // Much less, nothing, and too short to say anything change nothing; nor does
+        // a prompt that has no whole block after it.
         let before = ratio.of(&other);
+        ratio.learn(1400, 500, &prompt[..5]);
         ratio.found(&prompt[..5], 128);
         ratio.found(&prompt[..5], 0);
         ratio.found(&prompt[..2], 120);

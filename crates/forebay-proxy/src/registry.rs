@@ -10,6 +10,7 @@ use forebay_config::{Config, OrcaAsk, Pool, Slo, Timeouts};
 use forebay_core::{ModelId, PoolId, VersionId};
 use forebay_metrics::{Metrics, RouteMetrics};
 use forebay_rule::Rule;
+use forebay_wire::body::BLOCK_BYTES;
 use serde_json::{Value, json};
 
 use crate::learned::BytesPerToken;
@@ -57,6 +58,12 @@ impl PoolRoute {
             return Some(self.index_block.load(Ordering::Relaxed)).filter(|block| *block > 0);
         }
         self.tokens.get().map(|_| OWN_BLOCK)
+    }
+
+    /// Tokens that a block of the index stands for, as prompts are found there.
+    fn block_tokens(&self) -> f32 {
+        let text = || BLOCK_BYTES as f32 / self.bytes_per_token.mean();
+        self.token_block().map_or_else(text, |tokens| tokens as f32)
     }
 }
 
@@ -113,6 +120,8 @@ const MAX_DISCOVERED: usize = 4096;
 /// Every name that clients may ask for.
 pub struct Registry {
     entries: BTreeMap<String, Entry>,
+    /// By their ids.
+    pools: Vec<Arc<PoolRoute>>,
     /// Adapters found at endpoints, by name.
     discovered: ArcSwap<Discovered>,
     /// Every list is made anew with it.
@@ -225,6 +234,11 @@ impl Registry {
         }
     }
 
+    /// Tokens that a block of the index stands for in a pool.
+    pub fn block_tokens(&self, pool: PoolId) -> f32 {
+        self.pools.get(pool.index()).map_or(OWN_BLOCK as f32, |pool| pool.block_tokens())
+    }
+
     /// The route of a pool's own model.
     fn base(&self, pool: PoolId) -> Option<Arc<Route>> {
         let mut routes = self.entries.values().flat_map(|entry| &entry.routes).map(|(_, route)| route);
@@ -297,6 +311,7 @@ impl RegistryBuilder {
                     usual_output: AtomicU32::new(FIRST_USUAL_OUTPUT),
                 })
             };
+        let mut pools = Vec::with_capacity(config.pools.len());
         let mut serving: BTreeMap<&str, (Arc<PoolRoute>, Option<&str>)> = BTreeMap::new();
         for (i, pool) in config.pools.iter().enumerate() {
             let shared = Arc::new(PoolRoute {
@@ -314,6 +329,7 @@ impl RegistryBuilder {
                 orca_ask: pool.orca.ask,
                 rule: rule(pool),
             });
+            pools.push(Arc::clone(&shared));
             let parents = std::iter::once(None).chain(pool.adapters.iter().map(|_| Some(&*pool.model)));
             for (name, parent) in std::iter::once(&pool.model).chain(&pool.adapters).zip(parents) {
                 serving.insert(name, (Arc::clone(&shared), parent));
@@ -344,7 +360,7 @@ impl RegistryBuilder {
         }
         let list = ArcSwap::from_pointee(list(&cards));
         let discovered = ArcSwap::default();
-        Registry { entries, discovered, cards, list, next_model: AtomicU32::new(next), created }
+        Registry { entries, pools, discovered, cards, list, next_model: AtomicU32::new(next), created }
     }
 }
 

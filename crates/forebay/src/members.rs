@@ -17,10 +17,6 @@ use crate::candidates::Candidates;
 use crate::signals_table::SignalsTable;
 use crate::warming::Warming;
 
-/// Tokens of a block of the prefix index while nothing better is known: 256
-/// bytes of four to a token.
-const BLOCK_TOKENS: f32 = 64.0;
-
 /// Carries what probes and scrapes find to the Gates and the metrics.
 pub(crate) struct Members {
     live: Arc<Live<Endpoint>>,
@@ -198,7 +194,9 @@ impl Membership for Members {
             throughput: signals.generation_throughput,
             custom: signals.custom.map(|value| value.map(|value| value as f32)),
         };
-        self.live.report(id, report, BLOCK_TOKENS);
+        let pool = self.pools.get(&id).and_then(|pools| pools.first());
+        let block = pool.map_or(0.0, |pool| self.proxy.registry().block_tokens(*pool));
+        self.live.report(id, report, block);
         if let Some(adapters) = &signals.adapters {
             let registry = self.proxy.registry();
             let loaded = adapters.loaded.iter().filter_map(|name| registry.adapter(name)).collect();

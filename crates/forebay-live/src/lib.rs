@@ -17,4 +17,6 @@ pub use log::{LogError, LogOptions, ReplayReport, replay};
 pub use ticket::{Ticket, Waiting};
 
 #[cfg(test)]
+mod prefix_tests;
+#[cfg(test)]
 mod tests;

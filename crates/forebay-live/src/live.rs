@@ -1,6 +1,6 @@
 //! The Gates of the running program, each behind its lock.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,6 +21,10 @@ use crate::cell::{Cell, Known, Woken};
 use crate::clock::{Clock, random_seed};
 use crate::log::{Counts, LogOptions, Recorder};
 use crate::ticket::{Ticket, Waiting};
+
+/// A restart that the engine's own events showed is not another one when its
+/// metrics or its models show it within this time.
+const SAME_RESTART: Duration = Duration::from_secs(30);
 
 /// A block that must first be copied from host memory saves this share of its prefill.
 const HOST_SHARE: f32 = 0.75;
@@ -83,6 +87,8 @@ struct Guarded<M> {
     /// Slots whose engines tell what they hold (KV events): what was served
     /// there is theirs to confirm.
     telling: RwLock<BTreeSet<EndpointId>>,
+    /// When events last showed that an engine began anew.
+    told: Mutex<BTreeMap<EndpointId, Time>>,
 }
 
 /// The Gates of this program. `M` is what the shell keeps of an endpoint:
@@ -108,6 +114,7 @@ impl<M> Live<M> {
             cell: Mutex::new(Cell::new(seed.wrapping_add(i as u64))),
             index: PrefixIndex::new(share),
             telling: RwLock::default(),
+            told: Mutex::default(),
         };
         Live {
             clock: Clock::start(),
@@ -249,8 +256,31 @@ impl<M> Live<M> {
         self.apply(key.gate, Event::Report(key.id, report));
     }
 
-    /// The engine at an endpoint began anew: what it held is gone.
+    /// The engine at an endpoint began anew: what it held is gone. Nothing
+    /// happens when [`Live::told_restart`] said so just before: what it has told
+    /// since then is not to be forgotten.
     pub fn restarted(&self, key: EndpointKey) {
+        let now = self.clock.now();
+        let known = self.gates.get(key.gate as usize).and_then(|guarded| {
+            let told = guarded.told.lock();
+            told.get(&key.id).copied()
+        });
+        if known.is_none_or(|told| now.since(told) > SAME_RESTART) {
+            self.forget(key);
+        }
+    }
+
+    /// As [`Live::restarted`], as the engine's own events show it.
+    pub fn told_restart(&self, key: EndpointKey) {
+        if let Some(guarded) = self.gates.get(key.gate as usize) {
+            let (mut told, now) = (guarded.told.lock(), self.clock.now());
+            told.retain(|_, at| now.since(*at) <= SAME_RESTART);
+            told.insert(key.id, now);
+        }
+        self.forget(key);
+    }
+
+    fn forget(&self, key: EndpointKey) {
         if let Some(index) = self.index(key.gate) {
             index.forget(key.id);
         }

@@ -85,7 +85,7 @@ impl KvSink for Caches {
         followed.map.reset(rank, &mut followed.ops);
         self.carry_out(followed);
         if why == KvReset::Restarted {
-            self.live.restarted(followed.key);
+            self.live.told_restart(followed.key);
         }
     }
 }

@@ -19,6 +19,8 @@ mod problem;
 mod proxy;
 mod read;
 mod registry;
+#[cfg(test)]
+mod registry_tests;
 mod relay;
 mod reply;
 mod route;

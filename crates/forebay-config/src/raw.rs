@@ -88,7 +88,7 @@ pub(crate) struct RawConfig {
     /// Optional headers on answers.
     pub(crate) response_headers: Option<RawResponseHeaders>,
 
-    /// Whether the `x-forebay-*` request headers (priority, session, SLO, deadline) are believed,
+    /// Whether the `x-forebay-*` request headers (priority, session, SLO) are believed,
     /// whoever sends them. They are never forwarded. Switch it on only where every client is
     /// trusted, such as behind another gateway that sets them.
     #[schemars(extend("default" = false))]

@@ -110,17 +110,25 @@ impl DecisionRecord {
             let parts = [
                 ("first token", 3.0 * (n.ttft_ms - t.ttft_ms)),
                 ("own decoding", n.decode_ms - t.decode_ms),
-                ("delay of others", n.harm_ms - t.harm_ms),
-                ("capacity", n.price_ms - t.price_ms),
+                ("delay of others", 0.6 * (n.harm_ms - t.harm_ms)),
+                ("price of capacity", n.price_ms - t.price_ms),
+                ("crowding", n.crowding_ms - t.crowding_ms),
                 ("missed limits", n.miss_ms - t.miss_ms),
             ];
             let more = n.total_ms - t.total_ms;
-            let most = parts.iter().max_by(|a, b| a.1.total_cmp(&b.1));
-            if let Some((word, _)) = most {
-                line.push_str(&format!(
-                    "; {} would cost {more:+.0} ms, most of it {word}",
-                    name(next.endpoint)
-                ));
+            let most = parts.iter().max_by(|a, b| (a.1 * more.signum()).total_cmp(&(b.1 * more.signum())));
+            let name = name(next.endpoint);
+            match most {
+                Some((word, _)) if more >= 0.0 => {
+                    line.push_str(&format!("; {name} would cost {more:.0} ms more, most of it {word}"));
+                }
+                Some((word, _)) => {
+                    line.push_str(&format!(
+                        "; {name} would have cost {:.0} ms less, most of it {word}",
+                        -more
+                    ));
+                }
+                None => {}
             }
         }
         line

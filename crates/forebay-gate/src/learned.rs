@@ -97,7 +97,9 @@ impl Learned {
 
     /// An answer was whole and had so many tokens.
     pub(crate) fn finished(&mut self, tokens: u32) {
-        self.output.add(f64::from(tokens.max(1)));
+        // No single answer counts for more than a few of the usual ones.
+        let most = self.output.value() * 8.0 + 1024.0;
+        self.output.add(f64::from(tokens.max(1)).min(most));
     }
 
     pub(crate) fn usual_output(&self) -> f32 {

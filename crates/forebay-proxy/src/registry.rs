@@ -101,7 +101,9 @@ impl Route {
     /// Moves the mean a sixteenth of the way. Two at once may lose one; it is a mean.
     pub(crate) fn learn_output(&self, tokens: u64) {
         let old = u64::from(self.usual_output());
-        let new = (old * 15 + tokens.min(u64::from(u32::MAX)) + 8) / 16;
+        // No single answer counts for more than a few of the usual ones: what
+        // engines state is theirs to state.
+        let new = (old * 15 + tokens.min(old * 8 + 1024) + 8) / 16;
         self.usual_output.store(u32::try_from(new).unwrap_or(u32::MAX).max(1), Ordering::Relaxed);
     }
 }

@@ -53,6 +53,7 @@ pub(crate) fn run(options: &CheckArgs) -> Result<ExitCode, Failure> {
     let bad = ExitCode::from(2);
     match (result, options.json) {
         (Ok(config), false) => {
+            crate::tokenizers::check(&config)?;
             for lint in forebay_config::warnings(&config) {
                 println!("warning: {lint}");
             }

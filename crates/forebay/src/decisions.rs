@@ -81,7 +81,7 @@ fn print(output: &Output) {
         );
         println!("  {}", decision.reason);
         println!(
-            "  {:<32} {:>8} {:>8} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8} {:>9}",
+            "  {:<32} {:>8} {:>8} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9}",
             "endpoint, terms in ms",
             "held",
             "wait",
@@ -90,12 +90,13 @@ fn print(output: &Output) {
             "decode",
             "harm",
             "price",
+            "crowding",
             "miss",
             "total"
         );
         for Priced { endpoint, terms: t } in &decision.terms {
             println!(
-                "  {:<32} {:>8.0} {:>8.1} {:>8.1} {:>7.1} {:>8.0} {:>8.1} {:>8.1} {:>8.1} {:>9.1}",
+                "  {:<32} {:>8.0} {:>8.1} {:>8.1} {:>7.1} {:>8.0} {:>8.1} {:>8.1} {:>8.1} {:>8.1} {:>9.1}",
                 endpoint,
                 t.held_tokens,
                 t.wait_ms,
@@ -104,6 +105,7 @@ fn print(output: &Output) {
                 t.decode_ms,
                 t.harm_ms,
                 t.price_ms,
+                t.crowding_ms,
                 t.miss_ms,
                 t.total_ms
             );

@@ -109,6 +109,9 @@ impl Gateway {
 
         let snapshot = match &config.prefix_index.snapshot {
             Some(path) => {
+                prefix_snapshot::check(path).map_err(|why| {
+                    Failure::Usage(format!("prefix_index.snapshot: {}: {why}", path.display()))
+                })?;
                 prefix_snapshot::restore(path, &live);
                 let every = config.prefix_index.snapshot_interval;
                 let keeper = Keeper::start(path.clone(), every, Arc::clone(&live));

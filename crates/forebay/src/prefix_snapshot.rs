@@ -19,6 +19,34 @@ fn file(path: &Path, gate: u32) -> PathBuf {
     PathBuf::from(name)
 }
 
+/// What a snapshot begins with.
+const MAGIC: &[u8] = b"FBPX";
+
+/// Refuses a path where something else lies: it would be overwritten.
+///
+/// # Errors
+/// The path is no regular file, or one that is no snapshot.
+pub(crate) fn check(path: &Path) -> Result<(), String> {
+    let about = match std::fs::metadata(path) {
+        Ok(about) => about,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+    };
+    if !about.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let mut head = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    io::Read::read_to_end(&mut io::Read::take(file, MAGIC.len() as u64), &mut head)
+        .map_err(|error| error.to_string())?;
+    // A snapshot that was cut off is one all the same.
+    if MAGIC.starts_with(&head) {
+        Ok(())
+    } else {
+        Err("it is not a snapshot, and would be overwritten".to_owned())
+    }
+}
+
 /// Reads what an earlier process wrote; what cannot be read is passed over
 /// with a word in the log.
 pub(crate) fn restore(path: &Path, live: &Live<Endpoint>) {

@@ -11,7 +11,16 @@ use crate::cli::Failure;
 /// A file that cannot be read or makes no sense, or a build without tokenizers.
 #[cfg(not(feature = "tokenizer"))]
 pub(crate) fn load(config: &Config, _registry: &Registry) -> Result<(), Failure> {
-    match config.pools.iter().find(|pool| pool.tokenizer.is_some()) {
+    check(config)
+}
+
+/// Refuses a configuration that this build cannot serve.
+///
+/// # Errors
+/// A tokenizer in a build without tokenizers.
+pub(crate) fn check(config: &Config) -> Result<(), Failure> {
+    let missing = !cfg!(feature = "tokenizer");
+    match config.pools.iter().find(|pool| missing && pool.tokenizer.is_some()) {
         Some(pool) => Err(Failure::Usage(format!(
             "pool {}: tokenizer: this build has no tokenizers; build it with --features tokenizer",
             pool.name

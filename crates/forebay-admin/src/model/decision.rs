@@ -59,6 +59,8 @@ pub struct CandidateView {
     pub capacity_ms: f32,
     /// What that capacity costs now.
     pub price_ms: f32,
+    /// What keeping it busier than its fair share costs.
+    pub crowding_ms: f32,
     /// Predicted time per output token after it has joined.
     pub tpot_ms: f32,
     /// Chance of missing its own limits, 0 to 1.

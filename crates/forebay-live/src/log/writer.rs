@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::{Counts, Entry, heading};
 
@@ -32,6 +32,10 @@ pub(crate) fn start(
 ) -> io::Result<(SyncSender<(u32, u64, Entry)>, Arc<Counts>, std::thread::JoinHandle<()>)> {
     let counts = Arc::new(Counts::default());
     let (sender, receiver) = sync_channel(IN_FLIGHT);
+    // What an earlier process decided is what one wants to read after a crash.
+    if std::fs::metadata(&options.path).is_ok_and(|file| file.is_file() && file.len() > 0) {
+        std::fs::rename(&options.path, aside(&options.path))?;
+    }
     let file = open(&options.path)?;
     let mut writer = Writer {
         path: options.path.clone(),
@@ -41,11 +45,20 @@ pub(crate) fn start(
         number: 0,
         counts: Arc::clone(&counts),
         frame: Vec::new(),
+        flushed: now(),
+        broken_until: None,
     };
     let thread = std::thread::Builder::new()
         .name("forebay-decision-log".to_owned())
         .spawn(move || writer.run(&receiver))?;
     Ok((sender, counts, thread))
+}
+
+/// Where the file before this one is kept.
+fn aside(path: &Path) -> PathBuf {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".1");
+    PathBuf::from(aside)
 }
 
 fn open(path: &Path) -> io::Result<File> {
@@ -63,6 +76,17 @@ struct Writer {
     number: u64,
     counts: Arc<Counts>,
     frame: Vec<u8>,
+    flushed: Instant,
+    /// Nothing could be written: entries are dropped until then.
+    broken_until: Option<Instant>,
+}
+
+/// How long after a failed write the next one is tried.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+#[expect(clippy::disallowed_methods, reason = "the writer is a shell; what it writes has its own times")]
+fn now() -> Instant {
+    Instant::now()
 }
 
 impl Writer {
@@ -72,9 +96,14 @@ impl Writer {
                 Ok((gate, file, entry)) => {
                     let written = self.write(gate, file, &entry);
                     self.count(written);
+                    // Also while entries come all the time.
+                    if self.flushed.elapsed() >= FLUSH_AFTER {
+                        let flushed = self.flush();
+                        self.count(flushed.map(|()| false));
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    let flushed = self.file.flush();
+                    let flushed = self.flush();
                     self.count(flushed.map(|()| false));
                 }
                 Err(RecvTimeoutError::Disconnected) => {
@@ -85,21 +114,45 @@ impl Writer {
         }
     }
 
-    fn count(&self, result: io::Result<bool>) {
+    fn flush(&mut self) -> io::Result<()> {
+        self.flushed = now();
+        if self.broken_until.is_some() {
+            return Ok(());
+        }
+        self.file.flush()
+    }
+
+    /// What follows a loss cannot be replayed: every Gate begins anew with a
+    /// snapshot, in a while.
+    fn begin_anew(&mut self) {
+        self.number += 1;
+        self.counts.file.store(self.number, Ordering::Release);
+    }
+
+    fn count(&mut self, result: io::Result<bool>) {
         match result {
             Ok(written) => {
                 self.counts.written.fetch_add(u64::from(written), Ordering::Relaxed);
             }
             // Said once; the counter goes on.
             Err(error) => {
+                self.broken_until = Some(now() + RETRY_AFTER);
                 if self.counts.failed.fetch_add(1, Ordering::Relaxed) == 0 {
-                    eprintln!("forebay: cannot write the decision log {}: {error}", self.path.display());
+                    tracing::error!(file = %self.path.display(), %error, "the decision log cannot be written");
                 }
             }
         }
     }
 
     fn write(&mut self, gate: u32, file: u64, entry: &Entry) -> io::Result<bool> {
+        if let Some(until) = self.broken_until {
+            if now() < until {
+                self.counts.failed.fetch_add(1, Ordering::Relaxed);
+                return Ok(false);
+            }
+            self.broken_until = None;
+            self.begin_anew();
+        }
         // Sent for the file before: its Gate has not begun this one yet.
         if file != self.number {
             return Ok(false);
@@ -120,13 +173,10 @@ impl Writer {
 
     fn rotate(&mut self) -> io::Result<()> {
         self.file.flush()?;
-        let mut aside = self.path.clone().into_os_string();
-        aside.push(".1");
-        std::fs::rename(&self.path, PathBuf::from(aside))?;
+        std::fs::rename(&self.path, aside(&self.path))?;
         self.file = BufWriter::with_capacity(256 * 1024, open(&self.path)?);
         self.bytes = 0;
-        self.number += 1;
-        self.counts.file.store(self.number, Ordering::Release);
+        self.begin_anew();
         Ok(())
     }
 }

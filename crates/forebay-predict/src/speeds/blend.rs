@@ -13,8 +13,8 @@ const LARGEST: f64 = 10.0;
 /// memory bandwidth does (2.9 times and 1.5 times for an A100 beside an H100).
 const DECODE_SHARE: f64 = 0.5;
 
-/// Deviation in prefill that is believed although decoding does not deviate: ln 1.65.
-const PREFILL_ALONE: f64 = 0.5;
+/// Deviation in prefill that is believed although decoding does not deviate: ln 2.2.
+const PREFILL_ALONE: f64 = 0.79;
 
 /// Share of a dead band's width inside which a value has to come to be in it again.
 const INNER: f64 = 0.6;

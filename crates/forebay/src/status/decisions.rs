@@ -68,6 +68,7 @@ fn priced(candidate: &Candidate, name: impl Fn(EndpointId) -> String) -> Candida
         harm_ms: t.harm_ms,
         capacity_ms: t.capacity_ms,
         price_ms: t.price_ms,
+        crowding_ms: t.crowding_ms,
         tpot_ms: t.tpot_ms,
         miss: t.miss,
         miss_ms: t.miss_ms,

@@ -25,6 +25,8 @@ pub struct FleetFile {
     pub groups: Vec<FleetGroup>,
     /// Gateways before them, each with a view of its own; at least 1.
     pub gateways: u32,
+    /// What part of the requests comes to each, in any unit; empty: all the same.
+    pub gateway_shares: Vec<f64>,
     /// How often gateways tell each other what they have in flight; `None`: never.
     pub share_interval: Option<Duration>,
     /// How often each gateway asks every endpoint for its load.

@@ -196,7 +196,7 @@ impl Resolver<'_> {
     }
 
     /// Reads one text of kind `K`.
-    fn scalar<K: Kind>(&mut self, written: &Scalar<K>, path: &str) -> Option<K::Value> {
+    pub(crate) fn scalar<K: Kind>(&mut self, written: &Scalar<K>, path: &str) -> Option<K::Value> {
         let expanded = match expand(&written.text, self.lookup) {
             Ok(expanded) => expanded,
             Err(problem) => {

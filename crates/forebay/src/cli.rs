@@ -9,6 +9,8 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use forebay_engine::MetricsDialect;
 use forebay_load::{DemoTraffic, GroupsTraffic, LoadError, PromptForm};
 
+use crate::simulate::SimulateArgs;
+
 /// A load balancer for AI inference.
 #[derive(Parser, Debug)]
 #[command(name = "forebay", version, arg_required_else_help = true)]
@@ -49,6 +51,9 @@ pub(crate) enum Command {
         after_help = "Example:\n  forebay decisions --log decisions.log --last 3\n\nIt fails when a decision comes out otherwise than the log says."
     )]
     Decisions(DecisionsArgs),
+    /// Compare policies on a described fleet, in simulated time.
+    #[command(after_help = crate::simulate::help())]
+    Simulate(SimulateArgs),
 }
 
 fn demo_help() -> String {
@@ -170,7 +175,7 @@ pub(crate) struct DemoArgs {
     /// Stop after so many seconds with a summary; without it, at Ctrl-C.
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<f64>,
-    /// The gateway's policy: round_robin, weighted_round_robin, random, least_request, power_of_two, least_work or consistent_hash.
+    /// The gateway's policy; a wrong name lists them all.
     #[arg(long, value_name = "P", default_value_t, value_parser = policy)]
     pub(crate) policy: forebay_config::PolicyKind,
     /// Fixes the traffic and every tie.

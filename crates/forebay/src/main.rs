@@ -27,6 +27,7 @@ mod screen;
 mod serve;
 mod signals;
 mod signals_table;
+mod simulate;
 mod status;
 mod tokenizers;
 mod warming;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         cli::Command::Demo(options) => demo::run(options),
         cli::Command::Replay(options) => replay::run(options),
         cli::Command::Decisions(options) => decisions::run(&options),
+        cli::Command::Simulate(options) => simulate::run(&options),
     };
     match result {
         Ok(code) => code,

@@ -6,6 +6,7 @@ use super::MOST_ENDPOINTS;
 use super::kinds::{Change, Factor};
 use crate::kinds::{Bytes, Flag, Fraction, Int, Name, Positive, Share, Span};
 use crate::raw::Field;
+use crate::scalar::Scalar;
 
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
@@ -17,6 +18,7 @@ pub(super) struct RawFleet {
     pub(super) endpoints: Option<Vec<RawGroup>>,
     pub(super) zones: Option<Vec<RawZone>>,
     pub(super) gateways: Field<Int<1, 1024>>,
+    pub(super) gateway_shares: Option<Vec<Scalar<Share>>>,
     pub(super) share_interval: Field<Span<1, HOUR>>,
     pub(super) scrape_interval: Field<Span<1, HOUR>>,
     pub(super) kv_events_delay: Field<Span<0, HOUR>>,

@@ -26,6 +26,7 @@ pub(super) fn resolve(raw: &RawFleet, mut to: Resolver<'_>, classes: &[&str]) ->
     }
     let fleet = FleetFile {
         gateways,
+        gateway_shares: gateway_shares(raw, gateways, &mut to),
         share_interval,
         scrape_interval: to.field(&raw.scrape_interval, "", "scrape_interval", Duration::from_secs(1)),
         kv_events_delay: to.optional(&raw.kv_events_delay, "", "kv_events_delay"),
@@ -34,6 +35,20 @@ pub(super) fn resolve(raw: &RawFleet, mut to: Resolver<'_>, classes: &[&str]) ->
         groups,
     };
     to.finish(fleet)
+}
+
+fn gateway_shares(raw: &RawFleet, gateways: u32, to: &mut Resolver<'_>) -> Vec<f64> {
+    let Some(written) = &raw.gateway_shares else { return Vec::new() };
+    let mut shares = Vec::with_capacity(written.len());
+    for (at, share) in written.iter().enumerate() {
+        shares.push(to.scalar(share, &format!("gateway_shares[{at}]")).unwrap_or(1.0));
+    }
+    if shares.len() != gateways as usize {
+        to.error("gateway_shares", format!("has {} shares for gateways: {gateways}", shares.len()));
+    } else if shares.iter().sum::<f64>() <= 0.0 {
+        to.error("gateway_shares", "are all 0: no gateway would get a request".to_owned());
+    }
+    shares
 }
 
 fn zones(raw: &[RawZone], to: &mut Resolver<'_>) -> Zones {

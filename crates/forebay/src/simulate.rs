@@ -1,0 +1,51 @@
+//! `forebay simulate`: policies against a described fleet, in simulated time.
+
+mod args;
+mod capacity;
+mod execute;
+mod fleet;
+mod made;
+mod page;
+mod plan;
+mod policies;
+mod report;
+mod rows;
+mod stats;
+mod table;
+mod timeline;
+mod trace_file;
+mod traffic;
+mod written;
+
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+pub(crate) use args::{SimulateArgs, help};
+
+use crate::cli::Failure;
+
+/// Plays the workload under every policy and reports.
+pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
+    let plan = plan::make(args)?;
+    for remark in &plan.remarks {
+        eprintln!("{remark}");
+    }
+    let results = execute::all(&plan)?;
+    let mut report = report::Report::new(&plan, &results);
+    if let Some(directory) = &plan.out {
+        report.timelines = timeline::all(&plan, &report, &results)?;
+        written::write(&report, directory)?;
+        eprintln!("written to {}: report.html, report.json, report.csv", directory.display());
+    }
+    let text = if args.json {
+        serde_json::to_string(&report).map_err(Failure::doing("cannot write the report"))? + "\n"
+    } else {
+        table::Table(&report).to_string()
+    };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Whoever read it has enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+        other => other.map_err(Failure::doing("cannot print the report"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

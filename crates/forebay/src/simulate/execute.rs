@@ -1,0 +1,82 @@
+//! Running everything, on as many threads as asked for.
+
+use std::cell::Cell;
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use forebay_sim::fleet::{RunOptions, SimResult, run};
+use indicatif::{ProgressBar, ProgressStyle};
+use parking_lot::Mutex;
+
+use super::plan::Plan;
+use crate::cli::Failure;
+
+/// Results by load, policy and seed, each in the plan's order.
+pub(super) type Results = Vec<Vec<Vec<SimResult>>>;
+
+/// Runs every policy at every load with every seed.
+pub(super) fn all(plan: &Plan) -> Result<Results, Failure> {
+    let (policies, seeds) = (plan.policies.len(), plan.seeds.len());
+    let runs = (policies * seeds) as u64;
+    let bar = bar(plan.stages.iter().map(|stage| stage.requests.saturating_mul(runs)).sum());
+    let flat = in_parallel(plan.jobs, plan.stages.len() * policies * seeds, |number| {
+        let (stage, rest) = (number / (policies * seeds), number % (policies * seeds));
+        let (policy, seed) = (&plan.policies[rest / seeds], plan.seeds[rest % seeds]);
+        bar.set_message(policy.name.clone());
+        let stage = &plan.stages[stage];
+        let told = Cell::new(0);
+        let progress = |arrived: u64| bar.inc(arrived.saturating_sub(told.replace(arrived)));
+        let options =
+            RunOptions { seed, warmup: stage.warmup, progress: Some(&progress), ..RunOptions::default() };
+        let mut traffic = plan.source.play(stage.load, stage.requests, plan.slo, seed);
+        let result = run(&plan.fleet.fleet, &mut traffic, &policy.spec, &options);
+        progress(stage.requests);
+        result.map_err(|error| Failure::Usage(error.to_string()))
+    });
+    bar.finish_and_clear();
+    let mut flat = flat?.into_iter();
+    let mut take = |count: usize| flat.by_ref().take(count).collect::<Vec<_>>();
+    Ok((0..plan.stages.len()).map(|_| (0..policies).map(|_| take(seeds)).collect()).collect())
+}
+
+/// Calls `work` with every number below `count`, on `jobs` threads; answers in order.
+pub(super) fn in_parallel<T: Send>(
+    jobs: usize,
+    count: usize,
+    work: impl Fn(usize) -> Result<T, Failure> + Sync,
+) -> Result<Vec<T>, Failure> {
+    let next = AtomicUsize::new(0);
+    let slots: Vec<Mutex<Option<Result<T, Failure>>>> = (0..count).map(|_| Mutex::new(None)).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.clamp(1, count.max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(slot) = slots.get(number) else { break };
+                    *slot.lock() = Some(work(number));
+                }
+            });
+        }
+    });
+    slots
+        .into_iter()
+        .map(|slot| {
+            slot.into_inner().unwrap_or_else(|| Err(Failure::Failed("a run was not finished".to_owned())))
+        })
+        .collect()
+}
+
+/// A bar of so many requests on standard error, hidden unless that is a terminal.
+fn bar(requests: u64) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(requests);
+    // Its own style when the template were wrong.
+    if let Ok(style) =
+        ProgressStyle::with_template("{wide_bar} {human_pos}/{human_len} requests, {eta} left  {msg:26}")
+    {
+        bar.set_style(style);
+    }
+    bar
+}

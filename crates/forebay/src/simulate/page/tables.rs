@@ -1,0 +1,85 @@
+//! The numbers beside the figures.
+
+use std::fmt::Write;
+
+use super::super::report::Report;
+use super::super::rows::Row;
+use super::super::table::{millis, trimmed};
+use super::marks::{escape, grouped, percent};
+
+/// Everything about one load.
+pub(super) fn figures(page: &mut String, rows: &[&Row]) {
+    page.push_str(
+        "<table><thead><tr><th>policy</th><th>goodput</th><th>TTFT mean</th><th>p50</th><th>p95</th><th>p99</th>\
+         <th>TPOT mean</th><th>e2e mean</th><th>tokens/s</th><th>hit</th><th>busiest</th>\
+         <th>computing</th><th>rejected</th><th>failed</th><th>left</th></tr></thead><tbody>\n",
+    );
+    for row in rows {
+        let _ = write!(page, "<tr{}><td>{}</td>", first(&row.policy), escape(&row.policy));
+        let ci = &row.ci95;
+        let share = |value: f64, half: Option<f64>| {
+            let half = half.map(|half| format!("{:.1}", half * 100.0));
+            (percent(value), half)
+        };
+        let time = |value: Option<f64>, half: Option<f64>| (millis(value), half.map(|ms| millis(Some(ms))));
+        let cells = [
+            share(row.goodput, ci.goodput),
+            time(row.ttft_ms.mean, ci.ttft_ms.mean),
+            time(row.ttft_ms.p50, ci.ttft_ms.p50),
+            time(row.ttft_ms.p95, ci.ttft_ms.p95),
+            time(row.ttft_ms.p99, ci.ttft_ms.p99),
+            time(row.tpot_ms.mean, ci.tpot_ms.mean),
+            time(row.e2e_ms.mean, ci.e2e_ms.mean),
+            (
+                grouped(row.tokens_per_second.round() as u64),
+                ci.tokens_per_second.map(|half| grouped(half.round() as u64)),
+            ),
+            share(row.prefix_hit, ci.prefix_hit),
+            (format!("{:.2}", row.busiest), ci.busiest.map(|half| format!("{half:.2}"))),
+            share(row.utilization, ci.utilization),
+        ];
+        for (value, half) in cells {
+            let half =
+                half.map_or_else(String::new, |half| format!("<br><span class=\"ci\">± {half}</span>"));
+            let _ = write!(page, "<td>{value}{half}</td>");
+        }
+        let counts = [row.rejected, row.failed, row.cancelled].map(grouped);
+        let _ = writeln!(page, "<td>{}</td></tr>", counts.join("</td><td>"));
+    }
+    page.push_str("</tbody></table>\n");
+}
+
+/// One figure at every load, and the load that each policy carries.
+pub(super) fn against_load(page: &mut String, report: &Report) {
+    page.push_str("<table><thead><tr><th>policy</th>");
+    for load in &report.loads {
+        let rate = load.rate.map_or_else(|| "closed loop".to_owned(), trimmed);
+        let _ = write!(page, "<th>{rate} req/s</th>");
+    }
+    let _ = writeln!(
+        page,
+        "<th>carries at {:.0} %</th><th>per endpoint</th></tr></thead><tbody>",
+        super::super::capacity::GOAL * 100.0
+    );
+    for capacity in &report.capacity {
+        let _ = write!(page, "<tr{}><td>{}</td>", first(&capacity.policy), escape(&capacity.policy));
+        for row in report.rows.iter().filter(|row| row.policy == capacity.policy) {
+            let half = row
+                .ci95
+                .goodput
+                .map_or_else(String::new, |half| format!(" <span class=\"ci\">± {:.1}</span>", half * 100.0));
+            let _ = write!(page, "<td>{}{half}</td>", percent(row.goodput));
+        }
+        let _ = writeln!(
+            page,
+            "<td>{} req/s</td><td>{:.3}</td></tr>",
+            escape(&capacity.show()),
+            capacity.rate / report.endpoints.max(1) as f64
+        );
+    }
+    page.push_str("</tbody></table>\n");
+}
+
+fn first(policy: &str) -> &'static str {
+    if policy == "predictive" { " class=\"first\"" } else { "" }
+}

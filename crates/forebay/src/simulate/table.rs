@@ -1,0 +1,133 @@
+//! The report for a terminal.
+
+use std::fmt;
+
+use super::capacity::GOAL;
+use super::report::Report;
+use super::rows::Row;
+
+/// A report as a table for each rate.
+pub(super) struct Table<'a>(pub(super) &'a Report);
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = self.0;
+        writeln!(f, "{} on {}", report.workload, report.fleet)?;
+        let seeds = report.seeds.len();
+        writeln!(
+            f,
+            "{}; a run with each of {seeds} seed{}",
+            report.fleet_facts.join(", "),
+            if seeds == 1 { "" } else { "s" }
+        )?;
+        writeln!(
+            f,
+            "goodput: first token within {}, then a token within {} on average; ± is a 95 % confidence interval",
+            rounded(report.slo.ttft_ms.map(f64::from)),
+            rounded(report.slo.tpot_ms.map(f64::from))
+        )?;
+        for load in &report.loads {
+            let rate =
+                load.rate.map_or_else(String::new, |rate| format!("{} requests per second, ", trimmed(rate)));
+            writeln!(
+                f,
+                "\n{rate}{} requests in a run, the first {} not counted",
+                load.requests, load.warmup
+            )?;
+            table(f, &report.ranked(load.rate))?;
+        }
+        if let Some(first) = report.capacity.first() {
+            writeln!(f, "\nrequests per second with {:.0} % goodput", GOAL * 100.0)?;
+            let width = report.capacity.iter().map(|c| c.policy.chars().count()).max().unwrap_or(0).max(6);
+            let heads = ["requests/s", "per endpoint", "of the best"];
+            writeln!(f, "{:width$}  {:>10}  {:>12}  {:>11}", "policy", heads[0], heads[1], heads[2])?;
+            let endpoints = report.endpoints.max(1) as f64;
+            for capacity in &report.capacity {
+                let rate = capacity.rate / endpoints;
+                let share = if first.rate > 0.0 { capacity.rate / first.rate * 100.0 } else { 0.0 };
+                writeln!(
+                    f,
+                    "{:width$}  {:>10}  {rate:>12.3}  {share:>9.0} %",
+                    capacity.policy,
+                    capacity.show()
+                )?;
+            }
+        }
+        if report.rows.iter().all(|row| row.goodput > 0.99) {
+            writeln!(
+                f,
+                "\nEvery policy met the limits nearly always: a higher --rate shows how they differ."
+            )?;
+        }
+        Ok(())
+    }
+}
+
+fn table(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
+    let width = rows.iter().map(|row| row.policy.chars().count()).max().unwrap_or(0).max(6);
+    let cancelled = rows.iter().any(|row| row.cancelled > 0);
+    write!(
+        f,
+        "{:width$}  {:>15}  {:>8} {:>8} {:>8} {:>8}  {:>8} {:>8}  {:>7} {:>7} {:>8} {:>6}",
+        "policy",
+        "goodput",
+        "TTFT",
+        "p50",
+        "p95",
+        "p99",
+        "TPOT",
+        "e2e",
+        "hit",
+        "busiest",
+        "rejected",
+        "failed"
+    )?;
+    writeln!(f, "{}", if cancelled { "  left" } else { "" })?;
+    for row in rows {
+        let goodput = match row.ci95.goodput {
+            Some(half) => format!("{:.1} % ± {:>4.1}", row.goodput * 100.0, half * 100.0),
+            None => format!("{:.1} %", row.goodput * 100.0),
+        };
+        let t = row.ttft_ms;
+        let [mean, p50, p95, p99] = [t.mean, t.p50, t.p95, t.p99].map(millis);
+        let [tpot, e2e] = [row.tpot_ms.mean, row.e2e_ms.mean].map(millis);
+        write!(
+            f,
+            "{:width$}  {goodput:>15}  {mean:>8} {p50:>8} {p95:>8} {p99:>8}  {tpot:>8} {e2e:>8}  {:>5.1} % {:>7.2} {:>8} {:>6}",
+            row.policy,
+            row.prefix_hit * 100.0,
+            row.busiest,
+            row.rejected,
+            row.failed
+        )?;
+        if cancelled {
+            write!(f, " {:>5}", row.cancelled)?;
+        }
+        writeln!(f)?;
+    }
+    Ok(())
+}
+
+/// Three digits and a unit that fits.
+pub(super) fn millis(ms: Option<f64>) -> String {
+    match ms {
+        None => "-".into(),
+        Some(ms) if ms < 9.995 => format!("{ms:.2} ms"),
+        Some(ms) if ms < 99.95 => format!("{ms:.1} ms"),
+        Some(ms) if ms < 999.5 => format!("{ms:.0} ms"),
+        Some(ms) if ms < 9_995.0 => format!("{:.2} s", ms / 1e3),
+        Some(ms) if ms < 99_950.0 => format!("{:.1} s", ms / 1e3),
+        Some(ms) => format!("{:.0} s", ms / 1e3),
+    }
+}
+
+/// As [`millis`], without zeros at the end.
+pub(super) fn rounded(ms: Option<f64>) -> String {
+    millis(ms).replace(".00 ", " ").replace(".0 ", " ")
+}
+
+/// Without zeros at the end.
+pub(super) fn trimmed(number: f64) -> String {
+    let text = format!("{number:.2}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}

@@ -1,0 +1,263 @@
+//! `forebay simulate` as a process.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test says so by failing")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const TRACE: &str = "traces/mooncake_conversation.jsonl";
+
+fn simulate(line: &str, more: &[&str]) -> Output {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let words = line.split_whitespace().chain(more.iter().copied());
+    Command::new(env!("CARGO_BIN_EXE_forebay"))
+        .current_dir(root)
+        .arg("simulate")
+        .args(words)
+        .output()
+        .unwrap()
+}
+
+fn done(line: &str, more: &[&str]) -> (String, String) {
+    let output = simulate(line, more);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let (out, err) = (text(output.stdout), text(output.stderr));
+    assert!(output.status.success(), "{line}: {err}");
+    (out, err)
+}
+
+fn json(line: &str) -> Value {
+    serde_json::from_str(&done(line, &["--json"]).0).unwrap()
+}
+
+fn refused(line: &str) -> String {
+    let output = simulate(line, &[]);
+    assert_eq!(output.status.code(), Some(2), "{line}: {}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// A directory of one test, gone when the test is over.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(name: &str) -> Directory {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Directory(path)
+    }
+
+    /// The path of a file with this text.
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_bytes_whatever_the_threads() {
+    let line = format!(
+        "--trace {TRACE} --requests 250 --seeds 2 --rate 14 --policies predictive,learned,random,rival-p2c --json"
+    );
+    let one = done(&line, &["--jobs", "1"]).0;
+    assert_eq!(one, done(&line, &["--jobs", "5"]).0);
+    assert_ne!(one, done(&line, &["--seed", "9"]).0);
+    let directory = Directory::new("equal");
+    let written = |name: &str| {
+        let out = directory.0.join(name);
+        done(&line, &["--out", out.to_str().unwrap()]);
+        ["report.html", "report.json", "report.csv"].map(|file| std::fs::read(out.join(file)).unwrap())
+    };
+    assert_eq!(written("a"), written("b"));
+}
+
+#[test]
+fn every_policy_is_in_the_table_and_requests_add_up() {
+    let line = format!("--trace {TRACE} --requests 200 --seeds 2");
+    let report = json(&line);
+    let rows = report["rows"].as_array().unwrap();
+    assert!(rows.len() >= 12);
+    let table = done(&line, &[]).0;
+    for row in rows {
+        assert!(table.contains(row["policy"].as_str().unwrap()));
+        // 20 of 200 are the warm-up.
+        assert_eq!(row["requests"], 360, "{row}");
+        let served: u64 =
+            row["endpoints"].as_array().unwrap().iter().map(|e| e["requests"].as_u64().unwrap()).sum();
+        let missed =
+            ["failed", "rejected", "cancelled"].map(|key| row[key].as_u64().unwrap()).iter().sum::<u64>();
+        assert_eq!(served + missed, 360, "{row}");
+    }
+}
+
+#[test]
+fn rows_have_the_keys_of_the_contract() {
+    let report = json(&format!("--trace {TRACE} --requests 100 --policies predictive"));
+    let row = &report["rows"][0];
+    for key in [
+        "policy",
+        "requests",
+        "failed",
+        "rejected",
+        "ttft_ms",
+        "tpot_ms",
+        "e2e_ms",
+        "tokens_per_second",
+        "goodput",
+        "slo",
+        "prefix_hit",
+        "endpoints",
+        "time_scale",
+    ] {
+        assert!(!row[key].is_null(), "{key} in {row}");
+    }
+    for times in ["ttft_ms", "tpot_ms", "e2e_ms"] {
+        for key in ["mean", "p50", "p95", "p99"] {
+            assert!(row[times][key].is_f64(), "{times}.{key}");
+            assert!(row["ci95"][times][key].is_f64(), "the interval of {times}.{key}");
+        }
+    }
+    let endpoints = row["endpoints"].as_array().unwrap();
+    assert_eq!((endpoints.len(), endpoints[0]["name"].as_str()), (16, Some("h100-8b-1")));
+    for key in ["requests", "share", "prefix_hit"] {
+        assert!(endpoints[0][key].is_number(), "{key}");
+    }
+    // One seed says nothing of how sure it is.
+    let report = json(&format!("--trace {TRACE} --requests 100 --policies predictive --seeds 1"));
+    assert!(report["rows"][0]["ci95"]["goodput"].is_null());
+}
+
+#[test]
+fn the_page_stands_alone_and_shows_everything() {
+    let directory = Directory::new("page");
+    let out = directory.0.join("deep/er");
+    let line = format!(
+        "--fleet examples/fleet-mixed.yaml --trace {TRACE} --requests 150 --rates 6,2 --policies predictive,round_robin,rival-p2c:3"
+    );
+    done(&line, &["--out", out.to_str().unwrap()]);
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    for outside in ["http:", "https:", "src=", "<script", "@import", "url("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+    for shown in [
+        "<title>mooncake_conversation.jsonl on 6 × fast",
+        "How to read",
+        "Against load",
+        "rival-p2c:3",
+        "Over time",
+        "old-2",
+    ] {
+        assert!(page.contains(shown), "{shown}");
+    }
+    for tag in ["svg", "div", "table", "text", "p", "details"] {
+        let count = |text: &str| page.matches(text).count();
+        let opened = count(&format!("<{tag} ")) + count(&format!("<{tag}>"));
+        assert_eq!(opened, count(&format!("</{tag}>")), "{tag}");
+        assert!(opened > 0, "{tag}");
+    }
+    assert!(!page.contains("NaN") && !page.contains("inf\""));
+    let csv = std::fs::read_to_string(out.join("report.csv")).unwrap();
+    let widths: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+    assert_eq!(widths.len(), 1 + 2 * 3);
+    assert!(widths.iter().all(|width| *width == widths[0]));
+    assert!(csv.lines().nth(1).unwrap().starts_with("2,predictive,false,3,"), "{csv}");
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(out.join("report.json")).unwrap()).unwrap();
+    assert_eq!(report["loads"][0]["rate"], 2.0);
+    assert_eq!(report["capacity"].as_array().unwrap().len(), 3);
+    assert_eq!(report["timelines"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn limits_and_fleets_make_a_difference() {
+    let line = format!("--trace {TRACE} --requests 100 --policies least_work --seeds 1");
+    let goodput = |more: &str| json(&format!("{line} {more}"))["rows"][0]["goodput"].as_f64().unwrap();
+    assert_eq!(goodput("--slo-ttft 1us"), 0.0);
+    assert_eq!(goodput("--slo-ttft 24h --slo-tpot 24h"), 1.0);
+    let directory = Directory::new("slow");
+    let slow =
+        directory.file("slow.yaml", "version: 1\nendpoints: [{class: h100-8b, count: 16, speed: 0.2}]\n");
+    assert!(goodput(&format!("--fleet {slow}")) < goodput(""));
+}
+
+#[test]
+fn every_workload_and_trace_runs() {
+    for workload in ["tenants", "chat", "agents", "tasks", "bursts", "daily", "groups"] {
+        let report =
+            json(&format!("--workload {workload} --requests 120 --warmup 0 --seeds 1 --policies predictive"));
+        assert_eq!(report["rows"][0]["requests"], 120, "{workload}");
+    }
+    let report = json(
+        "--trace traces/azure_2023_conv.csv --requests 120 --warmup 0.5 --seeds 1 --policies random --scale 3",
+    );
+    assert_eq!(report["rows"][0]["requests"], 60);
+}
+
+#[test]
+fn bad_lines_stop_or_are_left_out() {
+    let good = r#"{"timestamp": 0, "input_length": 9, "output_length": 2, "hash_ids": [1]}"#;
+    let directory = Directory::new("lines");
+    let trace = directory.file("t.jsonl", &format!("{good}\n{{\"timestamp\": 1}}\n{good}\n{good}\noops\n"));
+    let line = format!("--trace {trace} --policies random --seeds 1 --warmup 0");
+    let said = refused(&line);
+    assert!(said.contains("line 2") && said.contains("--on-bad-line skip"), "{said}");
+    let (out, err) = done(&line, &["--on-bad-line", "skip", "--json"]);
+    assert!(err.contains("2 lines left out, the first is line 2"), "{err}");
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["rows"][0]["requests"], 3);
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused_by_name() {
+    let directory = Directory::new("refused");
+    let small = directory
+        .file("small.yaml", "version: 1\nendpoints: [{class: h100-8b, count: 2, kv_tokens: 1000}]\n");
+    let model = directory.file(
+        "model.yaml",
+        "version: 1\nendpoints:\n  - {class: h100-8b, count: 2, memory: {total: 80GiB, weights: 140GiB, per_token: 320KiB}}\n",
+    );
+    let empty = directory.file("empty.jsonl", "");
+    let later = directory.file(
+        "later.yaml",
+        "version: 1\nendpoints: [{class: h100-8b, count: 2}]\nevents: [{at: 1s, endpoint: h100-8b, change: join}]\n",
+    );
+    let cases = [
+        (format!("--trace {TRACE} --fleet {small}"), "answer tokens = "),
+        (format!("--trace {TRACE} --fleet {small}"), "62 blocks × 16 = 992 tokens"),
+        (format!("--trace {TRACE} --fleet {model}"), "less 140.0 GiB of weights is -68.0 GiB"),
+        (format!("--trace {TRACE} --fleet {later}"), "none is there at the start"),
+        (format!("--trace {TRACE} --fleet nowhere.yaml"), "cannot read the fleet nowhere.yaml"),
+        ("--trace nowhere.jsonl".to_owned(), "nowhere.jsonl"),
+        (format!("--trace {empty}"), "no requests"),
+        ("--trace README.md".to_owned(), "neither a Mooncake trace"),
+        (format!("--trace {TRACE} --rate 0"), "--rate: 0 is not a number above 0"),
+        (format!("--trace {TRACE} --rate=-3"), "--rate: -3"),
+        (format!("--trace {TRACE} --rate NaN"), "--rate: NaN"),
+        (format!("--trace {TRACE} --rates 1,inf"), "--rates: inf"),
+        (format!("--trace {TRACE} --scale 1e30"), "--scale"),
+        (format!("--trace {TRACE} --rate 1 --scale 2"), "cannot be used with"),
+        (format!("--trace {TRACE} --seeds 0"), "--seeds"),
+        (format!("--trace {TRACE} --requests 0"), "--requests"),
+        (format!("--trace {TRACE} --warmup 1"), "--warmup: 1 is not a share"),
+        (format!("--trace {TRACE} --warmup NaN"), "--warmup: NaN"),
+        (format!("--trace {TRACE} --slo-ttft 0s"), "--slo-ttft"),
+        (format!("--trace {TRACE} --slo-tpot 50"), "not a time such as 50ms"),
+        (format!("--trace {TRACE} --policies fastest"), "no policy \"fastest\""),
+        (format!("--trace {TRACE} --workload chat"), "cannot be used with"),
+        ("--workload chats".to_owned(), "chat"),
+        ("--workload groups --rate 3".to_owned(), "--scale changes"),
+        ("--policies random".to_owned(), "--trace"),
+    ];
+    for (line, what) in cases {
+        let said = refused(&line);
+        assert!(said.contains(what), "{line}: {said}");
+    }
+}

@@ -26,10 +26,11 @@ const LEAST_BYTES: u64 = 1 << 20;
 /// What was decided is on disk this soon, also when nothing follows.
 const FLUSH_AFTER: Duration = Duration::from_millis(500);
 
+/// Where entries go, what was done with them, and the thread that does it.
+pub(crate) type Started = (SyncSender<(u32, u64, Entry)>, Arc<Counts>, std::thread::JoinHandle<()>);
+
 /// Opens the file and starts the writer. It ends when the last sender is gone.
-pub(crate) fn start(
-    options: &LogOptions,
-) -> io::Result<(SyncSender<(u32, u64, Entry)>, Arc<Counts>, std::thread::JoinHandle<()>)> {
+pub(crate) fn start(options: &LogOptions) -> io::Result<Started> {
     let counts = Arc::new(Counts::default());
     let (sender, receiver) = sync_channel(IN_FLIGHT);
     // What an earlier process decided is what one wants to read after a crash.

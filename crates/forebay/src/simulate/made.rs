@@ -59,10 +59,10 @@ impl Made {
     /// Requests per second for each endpoint that load an `h100-8b` moderately.
     pub(super) fn usual_rate(self) -> f64 {
         match self {
-            Made::Tenants | Made::Daily => 0.8,
+            Made::Tenants | Made::Daily => 1.6,
             Made::Chat => 4.0,
             Made::Agents => 1.2,
-            Made::Tasks => 50.0,
+            Made::Tasks => 120.0,
             Made::Bursts => 3.0,
             Made::Groups => 0.0,
         }

@@ -42,10 +42,12 @@ pub(super) struct Stage {
 /// The requests of a run: so many at least, and so many for each endpoint.
 const LEAST: u64 = 3_000;
 const EACH: u64 = 150;
-/// A trace that is played faster or in copies is played whole, up to so many requests.
+/// What makes a run longer than that ends at so many requests.
 const MOST: u64 = 20_000;
+/// Seconds that a made-up workload lasts at least: a second of many is no steady load.
+const SECONDS: f64 = 60.0;
 /// A run lasts so many times as long as its load builds up.
-const BUILD_UPS: f64 = 3.0;
+const BUILD_UPS: f64 = 2.0;
 
 /// Reads and checks what was asked for.
 pub(super) fn make(args: &SimulateArgs) -> Result<Plan, Failure> {
@@ -126,7 +128,8 @@ impl Sizes {
             Load::Rate(rate) if self.rows > 0.0 => {
                 ((self.rows * rate / self.own_rate) as u64).min(MOST).max(enough)
             }
-            Load::Rate(rate) => enough.max((rate * self.build_up * BUILD_UPS) as u64),
+            Load::Rate(rate) if self.build_up > 0.0 => enough.max((rate * self.build_up * BUILD_UPS) as u64),
+            Load::Rate(rate) => enough.max(((rate * SECONDS) as u64).min(MOST)),
             Load::Concurrency(_) => enough,
         }
     }

@@ -100,8 +100,9 @@ impl Row {
         let of = |figure: Figure<'_>| Mean::of(results.iter().map(|result| Some(figure(result))));
         let sum = |count: &dyn Fn(&SimResult) -> u64| results.iter().map(count).sum::<u64>();
         let times = |which: &dyn Fn(&SimResult) -> Times| {
+            // Nothing was measured where it is 0: nothing served, or nothing after first tokens.
             let at = |pick: &dyn Fn(Times) -> f64| {
-                Mean::of(results.iter().map(|result| is_served(result).then(|| pick(which(result)))))
+                Mean::of(results.iter().map(|result| Some(pick(which(result))).filter(|ms| *ms > 0.0)))
             };
             let all = [at(&|t| t.mean), at(&|t| t.p50), at(&|t| t.p95), at(&|t| t.p99)];
             let of = |[mean, p50, p95, p99]: [Option<f64>; 4]| Quantiles { mean, p50, p95, p99 };
@@ -155,10 +156,6 @@ impl Row {
             },
         }
     }
-}
-
-fn is_served(result: &SimResult) -> bool {
-    result.endpoints.iter().any(|endpoint| endpoint.requests > 0)
 }
 
 fn mean_utilization(result: &SimResult) -> f64 {

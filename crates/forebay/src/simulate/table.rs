@@ -43,14 +43,13 @@ impl fmt::Display for Table<'_> {
             writeln!(f, "{:width$}  {:>10}  {:>12}  {:>11}", "policy", heads[0], heads[1], heads[2])?;
             let endpoints = report.endpoints.max(1) as f64;
             for capacity in &report.capacity {
-                let rate = capacity.rate / endpoints;
-                let share = if first.rate > 0.0 { capacity.rate / first.rate * 100.0 } else { 0.0 };
-                writeln!(
-                    f,
-                    "{:width$}  {:>10}  {rate:>12.3}  {share:>9.0} %",
-                    capacity.policy,
-                    capacity.show()
-                )?;
+                write!(f, "{:width$}  {:>10}", capacity.policy, capacity.show())?;
+                if capacity.below {
+                    writeln!(f)?;
+                    continue;
+                }
+                let share = capacity.rate / first.rate * 100.0;
+                writeln!(f, "  {:>12.3}  {share:>9.0} %", capacity.rate / endpoints)?;
             }
         }
         if report.rows.iter().all(|row| row.goodput > 0.99) {

@@ -16,8 +16,11 @@ pub(super) fn section(page: &mut String, report: &Report) {
     let keys = keys(report);
     page.push_str("<p class=\"legend\">");
     for (at, key) in keys.iter().enumerate() {
-        let _ =
-            write!(page, "<span class=\"swatch\" style=\"background:var(--k{at})\"></span>{}", escape(key));
+        let _ = write!(
+            page,
+            "<span><span class=\"swatch\" style=\"background:var(--k{at})\"></span>{}</span> ",
+            escape(key)
+        );
     }
     page.push_str("<span><span class=\"swatch\" style=\"background:var(--grey)\"></span>all others (point at a line for its name)</span></p>\n");
     let plots = [

@@ -10,9 +10,9 @@ use super::marks::{escape, grouped, percent};
 /// Everything about one load.
 pub(super) fn figures(page: &mut String, rows: &[&Row]) {
     page.push_str(
-        "<table><thead><tr><th>policy</th><th>goodput</th><th>TTFT mean</th><th>p50</th><th>p95</th><th>p99</th>\
-         <th>TPOT mean</th><th>e2e mean</th><th>tokens/s</th><th>hit</th><th>busiest</th>\
-         <th>computing</th><th>rejected</th><th>failed</th><th>left</th></tr></thead><tbody>\n",
+        "<table><thead><tr><th>policy</th><th>goodput</th><th>TTFT<br>mean</th><th>p50</th><th>p95</th><th>p99</th>\
+         <th>TPOT<br>mean</th><th>e2e<br>mean</th><th>tokens/s</th><th>hit</th><th>busiest</th>\
+         <th>computing</th><th>rejected,<br>failed, left</th></tr></thead><tbody>\n",
     );
     for row in rows {
         let _ = write!(page, "<tr{}><td>{}</td>", first(&row.policy), escape(&row.policy));
@@ -44,7 +44,7 @@ pub(super) fn figures(page: &mut String, rows: &[&Row]) {
             let _ = write!(page, "<td>{value}{half}</td>");
         }
         let counts = [row.rejected, row.failed, row.cancelled].map(grouped);
-        let _ = writeln!(page, "<td>{}</td></tr>", counts.join("</td><td>"));
+        let _ = writeln!(page, "<td>{}</td></tr>", counts.join(", "));
     }
     page.push_str("</tbody></table>\n");
 }
@@ -70,12 +70,9 @@ pub(super) fn against_load(page: &mut String, report: &Report) {
                 .map_or_else(String::new, |half| format!(" <span class=\"ci\">± {:.1}</span>", half * 100.0));
             let _ = write!(page, "<td>{}{half}</td>", percent(row.goodput));
         }
-        let _ = writeln!(
-            page,
-            "<td>{} req/s</td><td>{:.3}</td></tr>",
-            escape(&capacity.show()),
-            capacity.rate / report.endpoints.max(1) as f64
-        );
+        let each = capacity.rate / report.endpoints.max(1) as f64;
+        let each = if capacity.below { String::new() } else { format!("{each:.3}") };
+        let _ = writeln!(page, "<td>{} req/s</td><td>{each}</td></tr>", escape(&capacity.show()));
     }
     page.push_str("</tbody></table>\n");
 }

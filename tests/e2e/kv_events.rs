@@ -115,7 +115,16 @@ async fn a_cache_that_is_reset_is_forgotten() {
     }
     let mut home = Vec::new();
     for group in 0..6 {
-        let answer = ask_ids(&gateway, group, 2000).await;
+        // What an engine said before anybody listened to it is not known yet:
+        // then the group is computed, and told, once more.
+        let mut answer = ask_ids(&gateway, group, 2000).await;
+        for _ in 0..5 {
+            if answer.cached >= 1900 && predicted(&gateway, &answer.endpoint).await >= 1900.0 {
+                break;
+            }
+            gateway.wait_idle().await;
+            answer = ask_ids(&gateway, group, 2000).await;
+        }
         assert!(answer.cached >= 1900, "group {group} went where it is not held: {answer:?}");
         assert!(predicted(&gateway, &answer.endpoint).await >= 1900.0);
         home.push(answer.endpoint);
@@ -135,6 +144,9 @@ async fn a_cache_that_is_reset_is_forgotten() {
         assert!(n < 20, "only {stepped:?} were used");
     }
     gateway.wait_idle().await;
+    // Events come some milliseconds after the answers that they belong to, and
+    // asking whether they have come would change what is held.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     for (group, home) in home.iter().enumerate() {
         let answer = ask_ids(&gateway, group, 2000).await;
         if answer.endpoint == *home {

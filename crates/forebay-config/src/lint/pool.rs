@@ -50,10 +50,13 @@ fn without_effect(pool: &Pool, path: &str, warn: &mut impl FnMut(String, &str)) 
     if pool.profile != default.profile && !by_price {
         warn(format!("{path}.profile"), "has no effect: only the policies predictive and learned read it");
     }
-    if pool.rule.as_ref().is_some_and(|rule| rule.cost_ms.is_some()) && !by_price {
+    // These two go by the predicted time to the first token, which contains it.
+    let by_time = uses(&[PolicyKind::LeastLatency, PolicyKind::LeastQueue]);
+    if pool.rule.as_ref().is_some_and(|rule| rule.cost_ms.is_some()) && !by_price && !by_time {
         warn(
             format!("{path}.rule.cost_ms"),
-            "has no effect: only the policies predictive and learned go by price; filter works with every policy",
+            "has no effect: only the policies predictive, learned, least_latency and least_queue count it; filter works \
+             with every policy",
         );
     }
     if pool.dynamic_weights && pool.policy == PolicyKind::RoundRobin {

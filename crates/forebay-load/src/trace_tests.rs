@@ -13,11 +13,11 @@ const AZURE: &str = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
 #[test]
 fn reads_the_mooncake_trace() {
     let trace = read(&traces().join("mooncake_conversation.jsonl"), None).unwrap();
-    assert_eq!((trace.format, trace.requests.len()), (TraceFormat::Mooncake, 2_000));
+    assert_eq!((trace.format, trace.requests.len()), (TraceFormat::Mooncake, 12_031));
     let first = &trace.requests[0];
     assert_eq!((first.input_tokens, first.output_tokens, first.blocks.len()), (6_758, 500, 14));
     assert!(trace.requests.iter().all(|r| r.blocks[0] == 0), "block 0 is in every request");
-    assert_eq!(trace.requests[1_999].arrival, Duration::from_millis(669_000));
+    assert_eq!(trace.requests[12_030].arrival, Duration::from_millis(3_536_999));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What must hold for every metrics page.
 
-use forebay_core::Time;
-use forebay_wire::prom::{read, vllm_load};
+use forebay_wire::prom::read;
+use forebay_wire::signals::{Combine, CustomSignal, Dialect, Reader, detect};
 
 /// Panics when reading `data` breaks a promise.
 pub(crate) fn check(data: &[u8]) {
@@ -12,6 +12,19 @@ pub(crate) fn check(data: &[u8]) {
         assert!(sample.labels.iter().all(|(name, _)| !name.is_empty()));
     });
     assert!(samples <= data.split(|&b| b == b'\n').count());
-    let report = vllm_load(data, Time::ZERO);
-    assert!(report.kv_usage.is_none_or(|kv| (0.0..=1.0).contains(&kv)));
+    let custom = ["queue", "vllm:num_requests_waiting"].map(|metric| CustomSignal {
+        metric: metric.to_owned(),
+        labels: vec![],
+        combine: Combine::Sum,
+    });
+    // The page's own engine, and one that it is most likely not of.
+    for dialect in [detect(data).unwrap_or(Dialect::Vllm), Dialect::Triton] {
+        for model in [None, Some("tiny")] {
+            let signals = Reader::new(dialect, model, &custom).read(data);
+            assert!(signals.kv_usage.is_none_or(|kv| (0.0..=1.0).contains(&kv)));
+            assert!(signals.gpu.utilization.is_none_or(|share| (0.0..=1.0).contains(&share)));
+            assert!(signals.custom.into_iter().flatten().all(f64::is_finite));
+            assert!(signals.process_start.is_none_or(f64::is_finite));
+        }
+    }
 }

@@ -8,10 +8,9 @@
 use std::{hint::black_box, time::Duration};
 
 use bytes::Bytes;
-use forebay_core::Time;
 use forebay_wire::{
     body::{Api, scan_json},
-    prom::vllm_load,
+    signals::Reader,
     sse::{Dialect, ModelEditor, Watcher},
     usage::usage_from_json,
 };
@@ -218,11 +217,12 @@ fn main() {
         );
     }
     page += "vllm:num_requests_running{engine=\"0\",model_name=\"tiny\"} 8.0\n";
+    let reader = Reader::new(forebay_wire::signals::Dialect::Vllm, None, &[]);
     report(
         "vLLM metrics page",
         page.len(),
         measure(|| {
-            black_box(vllm_load(black_box(page.as_bytes()), Time::ZERO));
+            black_box(reader.read(black_box(page.as_bytes())));
         }),
     );
 }

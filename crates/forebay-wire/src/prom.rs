@@ -5,12 +5,10 @@
 
 mod filter;
 mod sample;
-mod vllm;
 
 pub(crate) use filter::NameFilter;
 pub(crate) use sample::unescape;
 pub use sample::{Labels, Sample};
-pub use vllm::vllm_load;
 
 use memchr::{memchr, memchr_iter};
 

@@ -1,9 +1,9 @@
 //! Case B46, and the pages of a real vLLM.
 
-use forebay_core::{LoadReport, Time};
 use proptest::prelude::*;
 
 use super::*;
+use crate::signals::{Dialect, Reader};
 
 /// Every sample as text: name, labels, value.
 fn samples(page: &str) -> Vec<String> {
@@ -16,9 +16,8 @@ fn samples(page: &str) -> Vec<String> {
 }
 
 fn load(page: impl AsRef<[u8]>) -> (Option<u32>, Option<u32>, Option<f32>) {
-    let LoadReport { at, running, waiting, kv_usage, .. } = vllm_load(page.as_ref(), Time::from_nanos(7));
-    assert_eq!(at, Time::from_nanos(7));
-    (running, waiting, kv_usage)
+    let signals = Reader::new(Dialect::Vllm, None, &[]).read(page.as_ref());
+    (signals.running, signals.waiting, signals.kv_usage)
 }
 
 #[test]

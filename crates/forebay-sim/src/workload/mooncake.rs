@@ -59,10 +59,15 @@ struct Copy {
 
 /// Tokens in one block of these traces.
 const BLOCK: u32 = 512;
-/// Timestamps of the published traces come in steps of three seconds.
+/// Timestamps of the recorded traces come in steps of three seconds.
 const STEP_MS: f64 = 3_000.0;
 
 impl MooncakeTrace {
+    /// Requests per second that the rows make by themselves; 0 without rows.
+    pub fn own_rate(rows: &[MooncakeRow]) -> f64 {
+        if rows.is_empty() { 0.0 } else { rows.len() as f64 / times(rows).0 * 1e3 }
+    }
+
     /// The rows at `rate` requests per second, `limit` requests in all, in
     /// `copies` copies at a time; 0 copies: as many as make the rate without
     /// changing time by more than it takes to get whole ones.
@@ -70,8 +75,7 @@ impl MooncakeTrace {
     /// Without rows there are no requests.
     pub fn new(rows: Arc<[MooncakeRow]>, rate: f64, copies: usize, limit: u64, seed: u64) -> MooncakeTrace {
         let rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6d6f_6f6e);
-        let last = rows.last().map_or(0.0, |row| row.timestamp_ms as f64);
-        let span = last + STEP_MS;
+        let (span, spread) = times(&rows);
         let own_rate = rows.len() as f64 / span * 1e3;
         let rate = if rate.is_finite() && rate > 0.0 { rate } else { own_rate.max(1e-9) };
         let copies = match copies {
@@ -85,7 +89,7 @@ impl MooncakeTrace {
             order: BinaryHeap::new(),
             speed,
             span,
-            spread: STEP_MS,
+            spread,
             rng,
             limit,
         };
@@ -106,6 +110,21 @@ impl MooncakeTrace {
         }
         trace
     }
+}
+
+/// Milliseconds until the rows may begin again, and those within which what has
+/// one timestamp is spread: the step of the timestamps, where they have one.
+fn times(rows: &[MooncakeRow]) -> (f64, f64) {
+    let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return (STEP_MS, STEP_MS) };
+    let distinct = 1 + rows.windows(2).filter(|pair| pair[0].timestamp_ms != pair[1].timestamp_ms).count();
+    let last_ms = last.timestamp_ms as f64;
+    if distinct * 2 <= rows.len() || rows.len() < 2 {
+        return (last_ms + STEP_MS, STEP_MS);
+    }
+    // Times are exact to the millisecond: order must stay, as a turn of a
+    // conversation may follow the one before at once.
+    let gap = (last_ms - first.timestamp_ms as f64) / (rows.len() - 1) as f64;
+    (last_ms + gap.max(1.0), 1.0)
 }
 
 impl Workload for MooncakeTrace {
@@ -169,6 +188,30 @@ mod tests {
             let got = 400.0 / took;
             assert!((got / rate - 1.0).abs() < 0.15, "{got} for {rate} with {copies}");
         }
+    }
+
+    #[test]
+    fn exact_times_are_kept_and_coarse_ones_are_spread() {
+        let exact: Arc<[MooncakeRow]> = (0..40u64)
+            .map(|i| MooncakeRow {
+                timestamp_ms: i * 250,
+                input_length: 1_000 + i as u32,
+                output_length: 1,
+                hash_ids: vec![i],
+            })
+            .collect();
+        assert_eq!(MooncakeTrace::own_rate(&exact), 4.0);
+        let mut trace = MooncakeTrace::new(Arc::clone(&exact), 0.0, 1, 200, 3);
+        let all: Vec<_> = std::iter::from_fn(|| trace.next_request()).collect();
+        for pair in all.windows(2) {
+            let gap = pair[1].arrival.as_millis_f64() - pair[0].arrival.as_millis_f64();
+            assert!((gap - 250.0).abs() < 2.0, "{gap}");
+            assert_eq!((pair[0].prompt_tokens - 1_000 + 1) % 40, pair[1].prompt_tokens - 1_000);
+        }
+        // Four at a time every three seconds: each within its step.
+        let (span, spread) = times(&rows());
+        assert_eq!((span, spread), (30_000.0, STEP_MS));
+        assert_eq!(MooncakeTrace::own_rate(&[]), 0.0);
     }
 
     #[test]

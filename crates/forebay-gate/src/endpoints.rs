@@ -96,6 +96,8 @@ pub(crate) struct Endpoints {
     models: Vec<StepModel>,
     fits: Vec<ClassFit>,
     speeds: Speeds,
+    /// Speeds stay as they were guessed.
+    pub(crate) no_learning: bool,
     /// When the cached constants of every row were last refreshed.
     refreshed: Time,
     /// What `Row::dispatched` is scaled to.
@@ -125,6 +127,7 @@ impl Default for Endpoints {
             models: Vec::new(),
             fits: Vec::new(),
             speeds: Speeds::default(),
+            no_learning: false,
             refreshed: Time::ZERO,
             epoch: Time::ZERO,
         }

@@ -151,6 +151,7 @@ impl Gate {
                     }
                     empty => *empty = Some(Pool::new(&config)),
                 }
+                self.endpoints.no_learning = config.without.speeds;
                 self.wake(now, id, &mut effects);
             }
             Event::Timer => self.wake_all(now, &mut effects),

@@ -25,6 +25,7 @@ mod settle;
 mod slow_start;
 mod ticket;
 mod verdict;
+mod without;
 
 pub use admit::AdmissionConfig;
 pub use endpoints::{EndpointLoad, SpeedView};
@@ -38,6 +39,7 @@ pub use pool::{OrcaConfig, PoolConfig, PoolLoad};
 pub use profile::{Profile, UnknownProfile};
 pub use slow_start::SlowStart;
 pub use verdict::{Decision, Explanation, Refusal, RefuseReason, RepickReason, Verdict};
+pub use without::Without;
 
 #[cfg(test)]
 mod tests;

@@ -90,7 +90,7 @@ fn choose(
     narrow(now, ticket, pool, endpoints, scratch);
     let Pool { config, policy, fallback: instead, shadow, learned, ramping, .. } = pool;
     learned.refresh(now, &scratch.candidates, endpoints);
-    let weights = config.profile.weights();
+    let weights = config.weights();
     let class = learned.class_of(facts, &weights);
     let view = View {
         now,

@@ -6,10 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::admit::{Admission, AdmissionConfig};
 use crate::endpoints::Endpoints;
+use crate::pick::cost::Weights;
 use crate::pick::{self, AnyPolicy, Policy};
 use crate::policy_kind::PolicyKind;
 use crate::profile::Profile;
 use crate::slow_start::SlowStart;
+use crate::without::Without;
 
 pub(crate) use crate::learned::{Learned, value_of};
 
@@ -20,6 +22,10 @@ pub struct PoolConfig {
     pub policy: PolicyKind,
     /// What `predictive`'s terms count for.
     pub profile: Profile,
+    /// Prices of your own instead of the profile's.
+    pub prices: Option<Weights>,
+    /// Parts that an experiment takes away.
+    pub without: Without,
     /// `consistent_hash`, `prefix_affinity` and `session_affinity` keep an
     /// endpoint below this multiple of its fair share of the requests in
     /// flight; at least 1.
@@ -70,6 +76,8 @@ impl Default for PoolConfig {
         PoolConfig {
             policy: PolicyKind::default(),
             profile: Profile::default(),
+            prices: None,
+            without: Without::default(),
             hash_balance_factor: 1.25,
             dynamic_weights: false,
             shadow: None,
@@ -78,6 +86,13 @@ impl Default for PoolConfig {
             orca: OrcaConfig::default(),
             admission: AdmissionConfig::OPEN,
         }
+    }
+}
+
+impl PoolConfig {
+    /// What `predictive`'s terms count for.
+    pub fn weights(&self) -> Weights {
+        self.prices.unwrap_or_else(|| self.profile.weights())
     }
 }
 

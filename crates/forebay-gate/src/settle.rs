@@ -115,7 +115,7 @@ impl Gate {
         if finished && tokens > 0 && outcome.usage.is_some_and(|usage| !usage.estimated) {
             pool.learned.finished(u32::try_from(tokens).unwrap_or(u32::MAX));
         }
-        let weights = pool.config.profile.weights();
+        let weights = pool.config.weights();
         let ms = |d: Duration| d.as_secs_f32() * 1e3;
         let first = sending.first_token.or(outcome.ttft);
         let limit = facts.slo.ttft_ms.unwrap_or(f32::INFINITY);

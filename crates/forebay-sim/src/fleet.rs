@@ -41,7 +41,7 @@ mod timeline;
 mod run_tests;
 
 pub use policy::{PolicySpec, RunOptions};
-pub use result::{EndpointResult, Parts, SimResult, Times};
+pub use result::{ClassResult, EndpointResult, Parts, SimResult, Times};
 pub use run::run;
-pub use spec::{EndpointSpec, Fleet, FleetChange, FleetError, FleetEvent};
+pub use spec::{EndpointSpec, Fleet, FleetChange, FleetError, FleetEvent, OutputKnowledge};
 pub use timeline::TimelinePoint;

@@ -18,6 +18,7 @@ pub(crate) fn gate_config(pool: &Pool) -> PoolConfig {
         slow_start: pool.slow_start,
         orca: pool.orca.weights,
         admission: AdmissionConfig { limit: pool.in_flight, ..AdmissionConfig::OPEN },
+        ..PoolConfig::default()
     }
 }
 

@@ -23,7 +23,8 @@ const LAYERS: [&[&str]; 6] = [
 ];
 
 /// Tools and tests: they may use every crate, and no crate may use them.
-const OUTSIDE: [&str; 5] = ["xtask", "forebay-tests", "forebay-bench", "forebay-fuzz", "forebay-rivals"];
+const OUTSIDE: [&str; 6] =
+    ["xtask", "forebay-tests", "forebay-bench", "forebay-evaluate", "forebay-fuzz", "forebay-rivals"];
 
 /// The layer of crate `name`, `None` for one that is not part of the house.
 pub(super) fn layer(name: &str) -> Option<usize> {

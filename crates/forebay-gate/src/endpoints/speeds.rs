@@ -28,7 +28,7 @@ impl Endpoints {
         met: FirstTokens,
         now: Time,
     ) {
-        if self.member[slot as usize] {
+        if self.member[slot as usize] && !self.no_learning {
             let deviation = self.speeds.deviation(slot).0;
             self.fits[usize::from(self.class[slot as usize])].first_token(&FirstTokenSample {
                 observed_ms: observed_ms - predicted.fixed_ms,
@@ -47,7 +47,7 @@ impl Endpoints {
     /// Learns from the time between tokens while the endpoint only decoded.
     pub(crate) fn learn_tokens(&mut self, slot: u32, observed_ms: f64, tokens: u32, now: Time) {
         let i = slot as usize;
-        if self.member[i] {
+        if self.member[i] && !self.no_learning {
             let row = &self.rows[i];
             let (streams, context) = (f64::from(row.all_streams()), f64::from(row.all_context()));
             let class = usize::from(self.class[i]);

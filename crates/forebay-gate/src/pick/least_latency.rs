@@ -91,7 +91,7 @@ impl Policy for LeastLatency {
                 &[view.candidates[first], view.candidates[second]]
             }
         };
-        let weights = view.config.profile.weights();
+        let weights = view.config.weights();
         let block = block_of(view, drawn, view.endpoints.decay(view.now));
         let priced = cost::price(&block, &common(view, &weights, 0.0), view.learned.classes(), &weights);
         let mut scores = [0.0; LANES];

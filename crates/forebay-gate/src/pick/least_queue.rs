@@ -52,7 +52,7 @@ impl Policy for LeastQueue {
     }
 
     fn pick(&mut self, view: &View<'_>, rng: &mut Pcg64Mcg) -> Option<Pick> {
-        let weights = view.config.profile.weights();
+        let weights = view.config.weights();
         let (common, decay) = (common(view, &weights, 0.0), view.endpoints.decay(view.now));
         for slots in view.candidates.chunks(LANES) {
             let block = block_of(view, slots, decay);

@@ -97,7 +97,7 @@ impl Profiled {
 /// What is the same for every candidate.
 pub(crate) fn common(view: &View<'_>, weights: &Weights, backlog_ms: f32) -> Common {
     let facts = view.facts;
-    let learned = view.learned;
+    let (learned, without) = (view.learned, view.config.without);
     let limit = |ms: Option<f32>| ms.filter(|ms| *ms > 0.0).unwrap_or(f32::INFINITY);
     let rate = learned.arrivals_per_ms(view.now) / view.candidates.len().max(1) as f32;
     let capacity = learned.capacity_ms();
@@ -108,9 +108,9 @@ pub(crate) fn common(view: &View<'_>, weights: &Weights, backlog_ms: f32) -> Com
         output: facts.output_tokens.max(1) as f32,
         usual_output: learned.usual_output(),
         price,
-        follow: learned.held_share(),
+        follow: if without.crowding { 0.0 } else { learned.held_share() },
         usual_mean_inverse: learned.usual_mean_inverse(),
-        gamma: learned.gamma(),
+        gamma: if without.correction { 1.0 } else { learned.gamma() },
         fastest: learned.fastest(),
         ttft_limit: limit(facts.slo.ttft_ms),
         tpot_limit: limit(facts.slo.tpot_ms),
@@ -124,6 +124,7 @@ pub(crate) fn block_of(view: &View<'_>, slots: &[u32], decay: f64) -> Block {
     let Some(&first) = slots.first() else { return block };
     let block_tokens = view.facts.prefix.block_tokens;
     let classes = view.learned.classes().len();
+    let without = view.config.without;
     for lane in 0..LANES {
         let slot = slots.get(lane).copied().unwrap_or(first);
         let row = view.endpoints.row(slot);
@@ -133,7 +134,7 @@ pub(crate) fn block_of(view: &View<'_>, slots: &[u32], decay: f64) -> Block {
         block.streams[lane] = row.all_streams();
         block.usual[lane] = row.usual;
         block.context[lane] = row.all_context();
-        block.pinned[lane] = row.pinned(block_tokens);
+        block.pinned[lane] = if without.distinct { row.all_context() } else { row.pinned(block_tokens) };
         block.prefill_share[lane] = view.endpoints.prefill_share(slot, decay);
         block.fixed[lane] = row.network_ms + view.extra.get(slot as usize).copied().unwrap_or(0.0);
         block.step[lane] = row.step;
@@ -141,8 +142,8 @@ pub(crate) fn block_of(view: &View<'_>, slots: &[u32], decay: f64) -> Block {
         block.per_context[lane] = row.per_context;
         block.per_token[lane] = row.per_token;
         block.per_pair[lane] = row.per_pair;
-        block.budget[lane] = row.budget;
-        block.inverse_memory[lane] = row.inverse_memory;
+        block.budget[lane] = if without.tax { f32::INFINITY } else { row.budget };
+        block.inverse_memory[lane] = if without.memory { 0.0 } else { row.inverse_memory };
         for (class, count) in block.classes.iter_mut().zip(&row.classes).take(classes) {
             class[lane] = *count as f32;
         }
@@ -162,7 +163,7 @@ impl Policy for Predictive {
     }
 
     fn pick(&mut self, view: &View<'_>, rng: &mut Pcg64Mcg) -> Option<Pick> {
-        self.inner.pick(view, &view.config.profile.weights(), rng)
+        self.inner.pick(view, &view.config.weights(), rng)
     }
 
     fn ranked(&self) -> &[(f32, u32)] {

@@ -139,8 +139,9 @@ impl Gateway {
         self.ready[number]
     }
 
-    /// What the gateway knows of a request; the prefix index is looked up.
-    pub(crate) fn facts(&mut self, request: &SimRequest) -> Arc<RequestFacts> {
+    /// What the gateway knows of a request; the prefix index is looked up. The
+    /// answer's length is learned unless `expected` tells it.
+    pub(crate) fn facts(&mut self, request: &SimRequest, expected: Option<f64>) -> Arc<RequestFacts> {
         let block_tokens = self.block_tokens as f32;
         let mut prefix = Prefix {
             chain: Arc::clone(&request.chain),
@@ -158,7 +159,7 @@ impl Gateway {
                 PrefixMatch { endpoint: found.endpoint, tokens: ((blocks * block_tokens) as u32).min(most) }
             }));
         }
-        let usual = self.lengths.expect(MODEL, request.tenant).round() as u32;
+        let usual = expected.unwrap_or_else(|| self.lengths.expect(MODEL, request.tenant)).round() as u32;
         Arc::new(RequestFacts {
             pool: POOL,
             model: MODEL,

@@ -1,6 +1,8 @@
 //! Counting what happens to requests.
 
-use super::result::{EndpointResult, Parts, Sample, SimResult};
+use std::collections::BTreeMap;
+
+use super::result::{ClassResult, EndpointResult, Parts, Sample, SimResult};
 use crate::workload::SimRequest;
 
 #[derive(Clone, Copy, Default)]
@@ -9,6 +11,14 @@ struct Served {
     prompt: u64,
     cached: u64,
     output: u64,
+}
+
+/// Requests of one priority.
+struct ClassCount {
+    arrived: u64,
+    met: u64,
+    ttft: Sample,
+    e2e: Sample,
 }
 
 /// How one request went that was served whole.
@@ -51,6 +61,7 @@ pub(crate) struct Measure {
     pub(crate) repicked: u64,
     met: u64,
     served: Vec<Served>,
+    classes: BTreeMap<i32, ClassCount>,
     /// When counting began and each endpoint's busy time then.
     from: Option<(u64, Vec<u64>)>,
 }
@@ -68,13 +79,20 @@ impl Measure {
             repicked: 0,
             met: 0,
             served: vec![Served::default(); endpoints],
+            classes: BTreeMap::new(),
             from: None,
         }
     }
 
+    fn class(&mut self, request: &SimRequest) -> &mut ClassCount {
+        let new = || ClassCount { arrived: 0, met: 0, ttft: Sample::new(), e2e: Sample::new() };
+        self.classes.entry(i32::from(request.priority.0)).or_insert_with(new)
+    }
+
     /// A request arrived that counts.
-    pub(crate) fn arrive(&mut self, now: u64, busy: impl Iterator<Item = u64>) {
+    pub(crate) fn arrive(&mut self, request: &SimRequest, now: u64, busy: impl Iterator<Item = u64>) {
         self.arrived += 1;
+        self.class(request).arrived += 1;
         if self.from.is_none() {
             self.from = Some((now, busy.collect()));
         }
@@ -88,12 +106,31 @@ impl Measure {
         if let Some(tpot) = service.tpot_ns(output) {
             self.tpot.add(tpot);
         }
-        self.met += u64::from(service.meets(request));
+        let met = service.meets(request);
+        self.met += u64::from(met);
+        let class = self.class(request);
+        class.met += u64::from(met);
+        class.ttft.add(service.ttft_ns());
+        class.e2e.add((service.end - service.arrival) as f64);
         let served = &mut self.served[service.endpoint];
         served.requests += 1;
         served.prompt += u64::from(request.prompt_tokens);
         served.cached += u64::from(service.cached);
         served.output += u64::from(output);
+    }
+
+    fn by_class(&self) -> Vec<ClassResult> {
+        if self.classes.len() < 2 {
+            return Vec::new();
+        }
+        let of = |(priority, class): (&i32, &ClassCount)| ClassResult {
+            priority: *priority,
+            requests: class.arrived,
+            goodput: if class.arrived > 0 { class.met as f64 / class.arrived as f64 } else { 0.0 },
+            ttft_ms: class.ttft.times(),
+            e2e_ms: class.e2e.times(),
+        };
+        self.classes.iter().map(of).collect()
     }
 
     /// The result; `engines` gives each endpoint's busy time and preemptions.
@@ -143,6 +180,7 @@ impl Measure {
             busiest: share(most * self.served.len() as u64, requests),
             busiest_tokens: share(most_tokens * self.served.len() as u64, prompt + output),
             repicked: self.repicked,
+            classes: self.by_class(),
             endpoints,
             simulated: 0,
             sim_seconds: end as f64 * 1e-9,

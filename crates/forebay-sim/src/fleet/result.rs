@@ -37,6 +37,21 @@ pub struct EndpointResult {
     pub preemptions: u64,
 }
 
+/// Requests of one priority.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ClassResult {
+    /// The number of the priority; 0 is standard.
+    pub priority: i32,
+    /// Requests that arrived.
+    pub requests: u64,
+    /// Share of them that met their limits, 0 to 1.
+    pub goodput: f64,
+    /// Time to the first token, from the arrival.
+    pub ttft_ms: Times,
+    /// Time to the last token, from the arrival.
+    pub e2e_ms: Times,
+}
+
 /// What a run found out. Everything but `simulated`, `sim_seconds`, preemptions
 /// and the parts of the time leaves the warm-up out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -69,6 +84,8 @@ pub struct SimResult {
     pub busiest_tokens: f64,
     /// Times that a request had to go to another endpoint.
     pub repicked: u64,
+    /// By priority, the lowest first; empty when all requests have the same.
+    pub classes: Vec<ClassResult>,
     /// By endpoint, in the order of the fleet.
     pub endpoints: Vec<EndpointResult>,
     /// Requests simulated, warm-up included.

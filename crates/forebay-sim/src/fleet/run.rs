@@ -7,6 +7,7 @@ mod way;
 use std::sync::Arc;
 
 use forebay_core::{RequestFacts, TicketId, Time};
+use rand::RngExt;
 use rand_core::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use slab::Slab;
@@ -315,6 +316,9 @@ impl Run<'_> {
             Next::Change(number) => self.change(number),
             Next::Back { endpoint, keep_cache } => self.back(endpoint, keep_cache),
             Next::News(endpoint, changes) => {
+                if self.is_lost() {
+                    return;
+                }
                 for gateway in &mut self.gateways {
                     gateway.cache_changed(endpoint as usize, &changes);
                 }
@@ -361,6 +365,12 @@ impl Run<'_> {
             self.tell_progress();
         }
         self.heard = heard;
+    }
+
+    /// Whether this piece of cache news is lost on the way.
+    fn is_lost(&mut self) -> bool {
+        let lost = self.fleet.kv_events_lost;
+        lost > 0.0 && self.rng.random::<f64>() < lost
     }
 
     /// Queues an engine's next event where that changed.

@@ -85,6 +85,20 @@ pub struct FleetEvent {
     pub change: FleetChange,
 }
 
+/// What gateways know beforehand of the length of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum OutputKnowledge {
+    /// A running mean by tenant, as in production.
+    #[default]
+    Learned,
+    /// The very length.
+    Exact,
+    /// The length times a lognormal factor around 1 with this σ.
+    Noisy(f64),
+    /// The same number for every answer.
+    Constant(u32),
+}
+
 /// Everything that serves.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fleet {
@@ -102,6 +116,10 @@ pub struct Fleet {
     /// Engines tell what enters and leaves their caches, and gateways know it
     /// so much later; none: gateways go by what they sent.
     pub kv_events: Option<Duration>,
+    /// Share of the engines' cache news that is lost on the way, 0 to 1.
+    pub kv_events_lost: f64,
+    /// What gateways know beforehand of the length of an answer.
+    pub output_knowledge: OutputKnowledge,
     /// What a gateway takes for one request.
     pub gateway_overhead: Duration,
     /// What happens meanwhile, in any order.
@@ -118,6 +136,8 @@ impl Fleet {
             share_every: None,
             scrape_every: Duration::from_secs(1),
             kv_events: None,
+            kv_events_lost: 0.0,
+            output_knowledge: OutputKnowledge::Learned,
             gateway_overhead: Duration::ZERO,
             events: Vec::new(),
         }
@@ -149,6 +169,14 @@ impl Fleet {
         }
         if let Some(every) = self.share_every.filter(|every| *every < MIN_INTERVAL) {
             return Err(FleetError::Interval { what: "share interval", given: every });
+        }
+        if !(0.0..=1.0).contains(&self.kv_events_lost) {
+            return Err(FleetError::Lost(self.kv_events_lost));
+        }
+        if let OutputKnowledge::Noisy(sigma) = self.output_knowledge
+            && !(0.0..=10.0).contains(&sigma)
+        {
+            return Err(FleetError::Noise(sigma));
         }
         for (number, endpoint) in self.endpoints.iter().enumerate() {
             endpoint.validate().map_err(|(field, given)| FleetError::Endpoint {
@@ -252,6 +280,12 @@ pub enum FleetError {
         /// As it was given.
         given: Duration,
     },
+    /// Not a share of the cache news.
+    #[error("the share of cache news that is lost cannot be {0}")]
+    Lost(f64),
+    /// Not a spread of lengths.
+    #[error("the noise of expected answer lengths cannot be {0}")]
+    Noise(f64),
     /// A number of an endpoint is out of range.
     #[error("endpoint {number} ({name}): {field} cannot be {given}")]
     Endpoint {

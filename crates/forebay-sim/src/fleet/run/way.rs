@@ -7,6 +7,7 @@ use rand::RngExt;
 use super::{CONNECT_RETRIES, Key, Next, PROGRESS_EVERY, Part, Request, Run, nanos, place};
 use crate::fleet::engine_fast::FastRequest;
 use crate::fleet::gateway::Routed;
+use crate::fleet::spec::OutputKnowledge;
 use crate::workload::SimRequest;
 
 impl Run<'_> {
@@ -27,6 +28,21 @@ impl Run<'_> {
         drawn.map_or(gateways - 1, |drawn| drawn as u32)
     }
 
+    /// The length of its answer as a gateway is told beforehand, where it need
+    /// not learn it.
+    fn expected_output(&mut self, request: &SimRequest) -> Option<f64> {
+        let really = f64::from(request.output_tokens);
+        match self.fleet.output_knowledge {
+            OutputKnowledge::Learned => None,
+            OutputKnowledge::Exact => Some(really),
+            OutputKnowledge::Noisy(sigma) => {
+                let normal: f64 = self.rng.sample(rand_distr::StandardNormal);
+                Some(really * (normal * sigma).exp())
+            }
+            OutputKnowledge::Constant(tokens) => Some(f64::from(tokens)),
+        }
+    }
+
     /// A request comes to one of the gateways.
     pub(super) fn arrive(&mut self, request: SimRequest) {
         let gateway = self.draw_gateway();
@@ -39,9 +55,10 @@ impl Run<'_> {
             progress(self.arrived);
         }
         if counts {
-            self.measure.arrive(self.now, self.nodes.iter().map(|node| node.engine.busy));
+            self.measure.arrive(&request, self.now, self.nodes.iter().map(|node| node.engine.busy));
         }
-        let facts = self.gateways[gateway as usize].facts(&request);
+        let expected = self.expected_output(&request);
+        let facts = self.gateways[gateway as usize].facts(&request, expected);
         self.lap(Part::LookUp);
         let now = self.time();
         let routed = self.gateways[gateway as usize].submit(now, Arc::clone(&facts), &self.really);

@@ -40,6 +40,8 @@ pub struct EndpointTold {
     pub waiting: Option<u32>,
     /// Share of the KV memory in use, 0 to 1.
     pub kv_usage: Option<f64>,
+    /// Signals of the operator's own that its page does not have.
+    pub missing_signals: Option<u32>,
     /// How much longer than its class it takes to compute a prompt.
     pub prefill_factor: Option<f64>,
     /// … to generate a token.
@@ -62,6 +64,7 @@ pub(crate) struct ToldSeries {
     pub(crate) running: FloatCell,
     pub(crate) waiting: FloatCell,
     pub(crate) kv_usage: FloatCell,
+    pub(crate) missing_signals: FloatCell,
     pub(crate) prefill_factor: FloatCell,
     pub(crate) decode_factor: FloatCell,
     pub(crate) gpu_utilization: FloatCell,
@@ -113,6 +116,7 @@ impl EndpointMetrics {
         series.running.set(told.running.map(f64::from));
         series.waiting.set(told.waiting.map(f64::from));
         series.kv_usage.set(told.kv_usage);
+        series.missing_signals.set(told.missing_signals.map(f64::from));
         series.prefill_factor.set(told.prefill_factor);
         series.decode_factor.set(told.decode_factor);
         series.gpu_utilization.set(told.gpu_utilization);

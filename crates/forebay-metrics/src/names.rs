@@ -88,6 +88,8 @@ metrics! {
         "Requests in the engine's own queue, as it said last; absent while unknown.";
     ENDPOINT_KV_USAGE Gauge "forebay_endpoint_kv_usage" ["pool", "endpoint"]
         "Share of the engine's KV memory in use, 0 to 1, as it said last; absent while unknown.";
+    ENDPOINT_MISSING_SIGNALS Gauge "forebay_endpoint_missing_signals" ["pool", "endpoint"]
+        "Signals of the pool's own whose metric is not on the endpoint's page; absent without any.";
     ENDPOINT_PREFILL_FACTOR Gauge "forebay_endpoint_prefill_factor" ["pool", "endpoint"]
         "How much longer than its class the endpoint takes to compute a prompt, as learned; 1 is as its class.";
     ENDPOINT_DECODE_FACTOR Gauge "forebay_endpoint_decode_factor" ["pool", "endpoint"]

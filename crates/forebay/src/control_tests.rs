@@ -207,6 +207,7 @@ async fn everything_that_is_told_of_an_endpoint_is_shown() {
         ..Signals::default()
     };
     signals.custom[0] = Some(4.0);
+    signals.custom_missing[1] = true;
     page.members.detected(id, Dialect::Sglang);
     page.members.signals(id, Instant::now(), &signals);
     page.members.scrape_failed(id, "timeout");
@@ -216,12 +217,14 @@ async fn everything_that_is_told_of_an_endpoint_is_shown() {
     assert!(first.signal_age_seconds.is_some_and(|age| age >= 0.0));
     assert_eq!((first.signals.running, first.signals.prefix_hit), (Some(3), Some(0.8)));
     assert_eq!(first.signals.custom.into_iter().collect::<Vec<_>>(), [("depth".to_owned(), 4.0)]);
+    assert_eq!(first.signals.missing, ["unknown"]);
     assert_eq!((first.gpu.temperature_celsius, first.gpu.throttled), (Some(80.0), Some(true)));
     assert_eq!((first.scrapes.ok, first.scrapes.failed), (1, 1));
     assert_eq!(first.scrapes.last_failure.as_deref(), Some("timeout"));
     let text = page.metrics();
     for line in [
         r#"forebay_endpoint_running{pool="chat",endpoint="http://127.0.0.1:1"} 3"#,
+        r#"forebay_endpoint_missing_signals{pool="chat",endpoint="http://127.0.0.1:1"} 1"#,
         r#"forebay_endpoint_gpu_throttled{pool="chat",endpoint="http://127.0.0.1:1"} 1"#,
         r#"forebay_endpoint_scrapes_total{pool="chat",endpoint="http://127.0.0.1:1",result="failed"} 1"#,
         r#"forebay_endpoint_prefill_factor{pool="chat",endpoint="http://127.0.0.1:2"} 1"#,
@@ -231,6 +234,7 @@ async fn everything_that_is_told_of_an_endpoint_is_shown() {
         assert!(text.contains(line), "{line}\n{text}");
     }
     assert!(!text.contains(r#"forebay_endpoint_running{pool="chat",endpoint="http://127.0.0.1:2"}"#));
+    assert!(!text.contains(r#"forebay_endpoint_missing_signals{pool="chat",endpoint="http://127.0.0.1:2"}"#));
     assert!(
         !text.contains("forebay_decision_log_entries_total") && !text.contains("forebay_kv_events_total")
     );

@@ -22,6 +22,13 @@ pub(crate) struct Told {
     pub(crate) scrapes: (u64, u64),
 }
 
+impl Told {
+    /// How many of the operator's signals are not on the endpoint's page.
+    pub(crate) fn missing(&self) -> u32 {
+        self.signals.custom_missing.iter().map(|missing| u32::from(*missing)).sum()
+    }
+}
+
 /// By endpoint. Written by the fleet, one endpoint at a time.
 #[derive(Debug, Default)]
 pub(crate) struct SignalsTable(RwLock<BTreeMap<EndpointKey, Told>>);

@@ -85,6 +85,8 @@ pub struct SignalStatus {
     pub prefix_hit: Option<f64>,
     /// The operator's own signals, by name; unknown ones are left out.
     pub custom: BTreeMap<String, f64>,
+    /// Those of them whose metric is not on the endpoint's page.
+    pub missing: Vec<String>,
 }
 
 /// What the exporter of a node's GPUs said last; null is unknown.

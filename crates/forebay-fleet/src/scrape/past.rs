@@ -1,7 +1,7 @@
 //! What an endpoint was, to see that it is another one now.
 
 use forebay_wire::signals::rates::restarted;
-use forebay_wire::signals::{Dialect, ResidentModel, Signals};
+use forebay_wire::signals::{CustomSignal, Dialect, ResidentModel, Signals};
 
 /// What an endpoint said of itself before.
 #[derive(Clone, Debug, Default)]
@@ -16,6 +16,8 @@ pub(crate) struct Past {
     accepted: Option<Vec<String>>,
     /// The expected model was once among the labels of its metrics.
     labelled: bool,
+    /// It was said that signals are not on its page.
+    said_missing: bool,
     matches: Option<bool>,
 }
 
@@ -40,6 +42,7 @@ impl Past {
     pub(crate) fn expect_anew(&mut self) {
         self.accepted = None;
         self.labelled = false;
+        self.said_missing = false;
         self.matches = None;
     }
 
@@ -63,6 +66,17 @@ impl Past {
         let is_new = before.is_some_and(|b| restarted(b, now) || disjoint(&b.models, &now.models));
         self.told |= is_new;
         is_new
+    }
+
+    /// The metrics of `wanted` that `page` does not have: given once, and to be
+    /// said then. Pages come ten times a second.
+    pub(crate) fn missing<'w>(&mut self, wanted: &'w [CustomSignal], page: &Signals) -> Vec<&'w str> {
+        let missing = wanted.iter().zip(page.custom_missing).filter(|(_, missing)| *missing);
+        let missing: Vec<_> = missing.map(|(signal, _)| signal.metric.as_str()).collect();
+        if missing.is_empty() || std::mem::replace(&mut self.said_missing, true) {
+            return Vec::new();
+        }
+        missing
     }
 
     /// Keeps `now` for the next comparison. Whether it was new is as

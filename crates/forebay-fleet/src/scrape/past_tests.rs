@@ -151,3 +151,23 @@ fn another_engine_is_told_by_its_dialect() {
     assert_eq!(past.found(Dialect::Sglang), Found::Another);
     assert!(!past.is_new(&signals(None, Some(1.0), &[])), "that was told");
 }
+
+#[test]
+fn signals_that_are_not_on_the_page_are_said_once() {
+    let wanted = ["queue", "depth"].map(|metric| CustomSignal {
+        metric: metric.to_owned(),
+        labels: Vec::new(),
+        combine: Default::default(),
+    });
+    let page = |missing: &[usize]| {
+        let mut page = Signals::default();
+        missing.iter().for_each(|&at| page.custom_missing[at] = true);
+        page
+    };
+    let mut past = Past::default();
+    assert!(past.missing(&wanted, &page(&[])).is_empty());
+    assert_eq!(past.missing(&wanted, &page(&[1])), ["depth"]);
+    assert!(past.missing(&wanted, &page(&[0, 1])).is_empty(), "it was said");
+    past.expect_anew();
+    assert_eq!(past.missing(&wanted, &page(&[0, 1])), ["queue", "depth"], "of other settings it was not");
+}

@@ -81,6 +81,13 @@ impl<M: Membership> Loop<M> {
             }
         }
         let past = Arc::clone(&self.given.past);
+        if let Some(page) = &paged {
+            let missing = past.lock().missing(&self.given.target.custom, page);
+            if !missing.is_empty() {
+                let url = &self.given.target.url;
+                tracing::warn!(%url, ?missing, "signals stay unknown there: their metrics are not on its page");
+            }
+        }
         match (fed, paged) {
             (Some(fed), paged) => {
                 if let Some(page) = paged {

@@ -165,6 +165,11 @@ impl<'p, 'a> Page<'p, 'a> {
                 let slot = self.plan.slots[at];
                 self.figures[at].get(self.matched[slot.group], slot.join)
             });
+            if let (None, Field::Custom(at)) = (told, field)
+                && let Some(missing) = signals.custom_missing.get_mut(*at)
+            {
+                *missing = true;
+            }
             let Some(value) = told.flatten() else { continue };
             match field {
                 Field::Awake => awake = Some(value >= 0.5),

@@ -47,6 +47,9 @@ pub struct Signals {
     pub gpu: Gpu,
     /// The user's signals, by place in the list given to the reader.
     pub custom: [Option<f64>; MAX_CUSTOM],
+    /// Those of them that no series of the page told of: none has the metric
+    /// with the labels. One that told nonsense is unknown, and not missing.
+    pub custom_missing: [bool; MAX_CUSTOM],
     /// The accelerator's name as the engine spells it.
     pub accelerator: Option<String>,
     /// LoRA adapters, where the engine tells.

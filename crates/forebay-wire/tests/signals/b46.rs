@@ -159,6 +159,27 @@ fn b46_a_page_that_breaks_off() {
     assert_eq!((read(Vllm, page).running, read(Vllm, page).skipped), (None, 1));
 }
 
+#[test]
+fn a_signal_whose_metric_is_nowhere_is_missing_and_nonsense_is_not() {
+    let signal = |metric: &str, labels: &[(&str, &str)]| CustomSignal {
+        metric: metric.to_owned(),
+        labels: labels.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect(),
+        combine: Combine::Sum,
+    };
+    let custom = [signal("queue", &[]), signal("depth", &[]), signal("queue", &[("of", "b")])];
+    let reader = Reader::new(Vllm, Some("m"), &custom);
+    for (page, missing) in [
+        ("queue{of=\"b\"} 1\ndepth 2\n", [false, false, false]),
+        ("queue{of=\"a\"} 1\ndepth NaN\n", [false, false, true]),
+        ("queue 1\ndepth x\n", [false, false, true]),
+        ("depth{model_name=\"another\"} 2\n", [true, false, true]),
+        ("", [true, true, true]),
+    ] {
+        assert_eq!(reader.read(page.as_bytes()).custom_missing[..3], missing, "{page}");
+    }
+    assert!(!reader.read(b"").custom_missing[3], "nobody asked for it");
+}
+
 fn everything(dialect: Dialect, page: &[u8]) -> Signals {
     let custom = CustomSignal { metric: "a".to_owned(), labels: vec![], combine: Combine::Mean };
     Reader::new(dialect, Some("m"), &[custom]).read(page)

@@ -89,6 +89,7 @@ fn signals(pool: &Pool, told: &Told) -> SignalStatus {
     let counters = &signals.counters;
     let looked_up = counters.prefix_queries.filter(|queries| *queries > 0.0);
     let values = pool.signals.iter().zip(&signals.custom);
+    let missing = pool.signals.iter().zip(signals.custom_missing).filter(|(_, missing)| *missing);
     SignalStatus {
         running: signals.running,
         waiting: signals.waiting,
@@ -98,6 +99,7 @@ fn signals(pool: &Pool, told: &Told) -> SignalStatus {
         tokens_per_second: signals.generation_throughput,
         prefix_hit: counters.prefix_hits.zip(looked_up).map(|(hits, queries)| hits / queries),
         custom: values.filter_map(|(named, value)| Some((named.name.clone(), (*value)?))).collect(),
+        missing: missing.map(|(named, _)| named.name.clone()).collect(),
     }
 }
 

@@ -50,11 +50,14 @@ impl StatusPage {
             decode_factor: Some(load.speed.decode_factor),
             ..EndpointTold::default()
         };
+        let mut pools = view.pools.iter().filter_map(|pool| self.config.pools.get(pool.index()));
+        let has_signals = pools.any(|pool| !pool.signals.is_empty());
         let told = self.table.with(view.key, |told| EndpointTold {
             signal_age: told.at.map(|at| now.since(at)),
             running: told.signals.running,
             waiting: told.signals.waiting,
             kv_usage: told.signals.kv_usage.map(f64::from),
+            missing_signals: told.at.filter(|_| has_signals).map(|_| told.missing()),
             gpu_utilization: told.signals.gpu.utilization.map(f64::from),
             gpu_temperature_celsius: told.signals.gpu.temperature_c.map(f64::from),
             gpu_throttled: told.signals.gpu.throttled(),

@@ -19,6 +19,8 @@ pub struct TimelinePoint {
     pub ttft_ms: f64,
     /// By endpoint: share of the time that it was computing, 0 to 1.
     pub busy: Vec<f32>,
+    /// By endpoint: requests that were sent there in it, whether or not they arrived in it.
+    pub sent: Vec<u32>,
     /// By endpoint: sequences that run at its end.
     pub running: Vec<u32>,
     /// By endpoint: sequences that wait at its end.
@@ -33,6 +35,7 @@ pub(crate) struct Timeline {
     served: u64,
     met: u64,
     ttft_ms: f64,
+    sent: Vec<u32>,
     /// Busy time of each endpoint at the last point.
     busy: Vec<u64>,
     at: u64,
@@ -49,6 +52,7 @@ impl Timeline {
             served: 0,
             met: 0,
             ttft_ms: 0.0,
+            sent: vec![0; endpoints],
             busy: vec![0; endpoints],
             at: 0,
         }
@@ -57,6 +61,13 @@ impl Timeline {
     /// Nanoseconds between two points; none when there are none.
     pub(crate) fn every(&self) -> Option<u64> {
         self.every
+    }
+
+    /// A request goes to this endpoint.
+    pub(crate) fn send(&mut self, endpoint: u32) {
+        if self.every.is_some() {
+            self.sent[endpoint as usize] += 1;
+        }
     }
 
     /// A request was served.
@@ -74,6 +85,7 @@ impl Timeline {
             arrived: std::mem::take(&mut self.arrived),
             served: std::mem::take(&mut self.served),
             met: std::mem::take(&mut self.met),
+            sent: self.sent.clone(),
             ..TimelinePoint::default()
         };
         point.ttft_ms = std::mem::take(&mut self.ttft_ms) / point.served.max(1) as f64;
@@ -84,6 +96,7 @@ impl Timeline {
             point.running.push(running);
             point.waiting.push(waiting);
         }
+        self.sent.fill(0);
         self.at = now;
         self.points.push(point);
     }

@@ -112,6 +112,7 @@ impl Run<'_> {
         let gateway = request.gateway as usize;
         let facts = Arc::clone(&request.facts);
         self.really[endpoint as usize] += 1;
+        self.timeline.send(endpoint);
         self.gateways[gateway].begin(endpoint, &facts);
         self.lap(Part::Index);
         let way = self.nodes[endpoint as usize].way + nanos(self.fleet.gateway_overhead);

@@ -213,6 +213,22 @@ label! {
 }
 
 label! {
+    /// What came of asking a pool's tokenizer for a prompt's tokens.
+    Tokenized {
+        /// They came in time.
+        Tokens = "tokens",
+        /// They did not come in time.
+        Slow = "slow",
+        /// Too much waited for a thread already.
+        Busy = "busy",
+        /// The prompt could not be rendered or tokenised.
+        Failed = "failed",
+        /// Nobody was asked: the engine counts other tokens.
+        Off = "off",
+    }
+}
+
+label! {
     /// What became of an entry of the decision log.
     LogEntry {
         /// Written.

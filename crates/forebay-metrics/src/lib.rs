@@ -34,7 +34,7 @@ pub use endpoint::{EndpointMetrics, EndpointTold};
 pub use knowledge::{DecisionLogReading, KvReading, PrefixIndexReading};
 pub use labels::{
     Agreed, Dial, EndpointStateLabel, ErrorStatistic, Eviction, KvEvent, KvFault, LogEntry, OutcomeLabel,
-    Page, Probe, Reject, Retry, Scrape,
+    Page, Probe, Reject, Retry, Scrape, Tokenized,
 };
 pub use names::{ALL, Definition, Kind};
 pub use pool::{PoolMetrics, PoolReading, TtftError};

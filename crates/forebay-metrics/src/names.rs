@@ -122,6 +122,10 @@ metrics! {
         "The pool's correction of the predicted time per token; 1 is right.";
     SHADOW_AGREEMENT Counter "forebay_shadow_agreement_total" ["pool", "agreed"]
         "Requests that the shadow policy was asked about, by whether it chose the same endpoint.";
+    RULE_WITHOUT_OPINION Counter "forebay_rule_without_opinion_total" ["pool"]
+        "Times an expression of the pool's rule had no opinion of a candidate; absent without a rule.";
+    TOKENIZED Counter "forebay_tokenizer_prompts_total" ["pool", "result"]
+        "Prompts by what came of asking for their tokens; absent without a tokenizer.";
     PREFIX_INDEX_BYTES Gauge "forebay_prefix_index_bytes" []
         "Memory that the prefix index uses.";
     PREFIX_INDEX_BLOCKS Gauge "forebay_prefix_index_blocks" []

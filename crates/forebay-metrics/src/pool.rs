@@ -1,9 +1,9 @@
 //! The series of one pool.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use crate::cells::FloatCell;
-use crate::labels::{Agreed, ErrorStatistic, PerLabel};
+use crate::cells::{Counter, FloatCell};
+use crate::labels::{Agreed, ErrorStatistic, PerLabel, Tokenized};
 use crate::table::Entry;
 
 /// The handle for one pool. Cloning is cheap; the series are shown as long as
@@ -27,6 +27,9 @@ pub struct PoolReading {
     /// Requests that a shadow policy was asked about, and those on which it
     /// agreed; none without one.
     pub shadow: Option<(u64, u64)>,
+    /// How often an expression of its rule had no opinion of a candidate; none
+    /// without a rule.
+    pub rule_without_opinion: Option<u64>,
 }
 
 /// Errors of predictions, as factors.
@@ -49,6 +52,9 @@ pub(crate) struct PoolSeries {
     pub(crate) broken: FloatCell,
     pub(crate) tpot_correction: FloatCell,
     pub(crate) shadow: PerLabel<Agreed, FloatCell>,
+    pub(crate) rule_without_opinion: FloatCell,
+    /// Empty for a pool without a tokenizer.
+    pub(crate) tokenized: OnceLock<PerLabel<Tokenized, Counter>>,
 }
 
 impl PoolMetrics {
@@ -69,10 +75,23 @@ impl PoolMetrics {
         error(ErrorStatistic::P90, |e| e.p90);
         series.broken.set(reading.broken_predictions);
         series.tpot_correction.set(reading.tpot_correction);
+        series.rule_without_opinion.set(reading.rule_without_opinion.map(|n| n as f64));
         let (asked, agreed) = reading.shadow.unzip();
         series.shadow.of(Agreed::Yes).set(agreed.map(|n| n as f64));
         let other = asked.zip(agreed).map(|(asked, agreed)| asked.saturating_sub(agreed) as f64);
         series.shadow.of(Agreed::No).set(other);
+    }
+}
+
+impl PoolMetrics {
+    /// The pool has a tokenizer: what comes of it is shown from now on.
+    pub fn has_tokenizer(&self) {
+        self.entry.series.tokenized.get_or_init(PerLabel::default);
+    }
+
+    /// Counts a prompt whose tokens were asked for.
+    pub fn tokenized(&self, result: Tokenized) {
+        self.entry.series.tokenized.get_or_init(PerLabel::default).of(result).add(1);
     }
 }
 

@@ -190,6 +190,14 @@ fn write_pools(w: &mut Writer, pools: &[Arc<Entry<PoolSeries>>]) -> fmt::Result 
             let cells = p.series.shadow.iter();
             cells.filter_map(|(agreed, cell)| Some(([p.pool.as_str(), agreed], cell.get()?)))
         }),
+    )?;
+    w.counters(names::RULE_WITHOUT_OPINION, one(|s| &s.rule_without_opinion))?;
+    w.counters(
+        names::TOKENIZED,
+        pools.iter().flat_map(|p| {
+            let cells = p.series.tokenized.get().into_iter().flat_map(PerLabel::iter);
+            cells.map(|(result, cell)| ([p.pool.as_str(), result], cell.get()))
+        }),
     )
 }
 

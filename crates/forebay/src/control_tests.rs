@@ -241,6 +241,32 @@ async fn everything_that_is_told_of_an_endpoint_is_shown() {
     end(gateway).await;
 }
 
+#[tokio::test]
+async fn a_rule_without_opinion_is_counted() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let gateway = gateway(|pool| {
+        // Nobody has told how many run there.
+        pool.rule = Some(forebay_config::Rule { filter: None, cost_ms: Some("running * 10".to_owned()) });
+    });
+    let page = Arc::clone(gateway.page());
+    let count = |n: u32| format!("forebay_rule_without_opinion_total{{pool=\"chat\"}} {n}.0\n");
+    assert!(page.metrics().contains(&count(0)));
+    let body = r#"{"model":"tide-7b","prompt":"hello"}"#;
+    let head =
+        "POST /v1/completions HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json";
+    let request = format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let mut stream = tokio::net::TcpStream::connect(gateway.listen()[0]).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");
+    let metrics = page.metrics();
+    assert!(metrics.contains(&count(2)), "one for each endpoint: {metrics}");
+    assert!(!metrics.contains("forebay_tokenizer_prompts_total"), "it has none");
+    end(gateway).await;
+}
+
 #[test]
 fn what_is_disabled_is_left_in_peace() {
     let id = |slot| EndpointKey { gate: 0, id: forebay_core::EndpointId { slot, generation: 0 } };

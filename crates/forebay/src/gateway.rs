@@ -95,7 +95,7 @@ impl Gateway {
         let targets = join_endpoints(&config, &live, &metrics, workers);
         let created = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
         let registry = RegistryBuilder::build(&config, &metrics, created);
-        tokenizers::load(&config, &registry)?;
+        tokenizers::load(&config, &registry, &metrics)?;
         let settings = Settings {
             limits: config.limits,
             endpoint_header: config.response_headers.endpoint,

@@ -1,6 +1,7 @@
 //! Tokenizers of pools, where the configuration names them.
 
 use forebay_config::Config;
+use forebay_metrics::Metrics;
 use forebay_proxy::Registry;
 
 use crate::cli::Failure;
@@ -10,7 +11,7 @@ use crate::cli::Failure;
 /// # Errors
 /// A file that cannot be read or makes no sense, or a build without tokenizers.
 #[cfg(not(feature = "tokenizer"))]
-pub(crate) fn load(config: &Config, _registry: &Registry) -> Result<(), Failure> {
+pub(crate) fn load(config: &Config, _registry: &Registry, _metrics: &Metrics) -> Result<(), Failure> {
     check(config)
 }
 
@@ -40,6 +41,7 @@ mod with {
 
     use bytes::Bytes;
     use forebay_core::PoolId;
+    use forebay_metrics::{PoolMetrics, Tokenized};
     use forebay_proxy::{PromptTokens, TokensFuture};
     use forebay_tokenize::{
         ChatTemplate, Model, ModelLimits, NoTokens, Pool, PoolLimits, TemplateOptions, Tokenizer,
@@ -47,9 +49,9 @@ mod with {
     };
     use forebay_wire::body::Api;
 
-    use super::{Config, Failure, Registry};
+    use super::{Config, Failure, Metrics, Registry};
 
-    pub(crate) fn load(config: &Config, registry: &Registry) -> Result<(), Failure> {
+    pub(crate) fn load(config: &Config, registry: &Registry, metrics: &Metrics) -> Result<(), Failure> {
         for (i, pool) in config.pools.iter().enumerate() {
             let Some(wanted) = &pool.tokenizer else { continue };
             let bad = |what: &str, path: &std::path::Path, why: String| {
@@ -73,10 +75,10 @@ mod with {
             let threads = Pool::start(limits).map_err(Failure::doing("cannot start a tokenizer"))?;
             let model = Arc::new(Model::new(tokenizer, template, ModelLimits::default()));
             let name = pool.model.clone();
-            registry.set_tokens(
-                PoolId(i as u32),
-                Arc::new(Tokens { name, model, threads, failed: AtomicU64::new(0) }),
-            );
+            let metrics = metrics.pool(&pool.name);
+            metrics.has_tokenizer();
+            let tokens = Tokens { name, model, threads, metrics, failed: AtomicU64::new(0) };
+            registry.set_tokens(PoolId(i as u32), Arc::new(tokens));
         }
         Ok(())
     }
@@ -91,13 +93,27 @@ mod with {
         name: String,
         model: Arc<Model>,
         threads: Pool,
+        metrics: PoolMetrics,
         failed: AtomicU64,
+    }
+
+    /// What to count.
+    fn result<T>(told: &Result<T, NoTokens>) -> Tokenized {
+        match told {
+            Ok(_) => Tokenized::Tokens,
+            Err(NoTokens::Slow) => Tokenized::Slow,
+            Err(NoTokens::Busy) => Tokenized::Busy,
+            Err(NoTokens::Failed(_)) => Tokenized::Failed,
+            Err(NoTokens::Off) => Tokenized::Off,
+        }
     }
 
     impl PromptTokens for Tokens {
         fn tokens(&self, body: Bytes, api: Api) -> TokensFuture<'_> {
             Box::pin(async move {
-                match self.threads.tokens(&self.model, body, api).await {
+                let told = self.threads.tokens(&self.model, body, api).await;
+                self.metrics.tokenized(result(&told));
+                match told {
                     Ok(ids) => Some(ids),
                     Err(NoTokens::Failed(failure)) => {
                         // Said once: what cannot be rendered is found as text.
@@ -123,6 +139,49 @@ mod with {
                     why = ?mismatch,
                     "the tokenizer does not reproduce the engine's prompts: they are found as text from now on"
                 );
+            }
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use std::time::Duration;
+
+        use super::*;
+
+        #[test]
+        fn every_reason_is_counted_as_itself() {
+            for (told, counted) in [
+                (Ok(()), Tokenized::Tokens),
+                (Err(NoTokens::Slow), Tokenized::Slow),
+                (Err(NoTokens::Busy), Tokenized::Busy),
+                (Err(NoTokens::Off), Tokenized::Off),
+            ] {
+                assert_eq!(result(&told), counted);
+            }
+        }
+
+        #[tokio::test]
+        async fn what_comes_of_prompts_is_counted() {
+            let file = include_bytes!("../../forebay-tokenize/tests/data/bpe.json");
+            let model = Model::new(Tokenizer::from_json(file).unwrap(), None, ModelLimits::default());
+            let limits = PoolLimits { timeout: Duration::from_secs(60), ..PoolLimits::default() };
+            let metrics = Metrics::new("test");
+            let tokens = Tokens {
+                name: "tide-7b".to_owned(),
+                model: Arc::new(model),
+                threads: Pool::start(limits).unwrap(),
+                metrics: metrics.pool("chat"),
+                failed: AtomicU64::new(0),
+            };
+            for (body, there) in [(r#"{"prompt":"hello"}"#, true), ("{", false)] {
+                assert_eq!(tokens.tokens(Bytes::from(body), Api::Completions).await.is_some(), there);
+            }
+            let page = metrics.render();
+            for (result, count) in [("tokens", 1), ("failed", 1), ("slow", 0)] {
+                let line =
+                    format!("forebay_tokenizer_prompts_total{{pool=\"chat\",result=\"{result}\"}} {count}\n");
+                assert!(page.contains(&line), "{line}{page}");
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::full::full;
 use crate::promtool;
 use forebay_metrics::{
     ALL, Agreed, Dial, EndpointStateLabel, ErrorStatistic, Eviction, KvEvent, KvFault, LogEntry,
-    OutcomeLabel, Page, Probe, Reject, Retry, Scrape,
+    OutcomeLabel, Page, Probe, Reject, Retry, Scrape, Tokenized,
 };
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
@@ -89,6 +89,7 @@ fn the_label_values_are_those_of_the_enums() {
     same!("`result` of `forebay_kv_events_total`", KvEvent);
     same!("`kind` of `forebay_kv_event_faults_total`", KvFault);
     same!("`result` of `forebay_decision_log_entries_total`", LogEntry);
+    same!("`result` of `forebay_tokenizer_prompts_total`", Tokenized);
     for page in Page::ALL {
         assert_eq!(Page::from_word(page.as_str()), Some(*page));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use forebay_metrics::{
     ClientConnections, DecisionLogReading, Dial, EndpointMetrics, EndpointStateLabel, EndpointTold,
     KvReading, Metrics, OutcomeLabel, Page, PoolMetrics, PoolReading, PrefixIndexReading, Probe,
-    ProcessStats, Reject, Retry, RouteMetrics, TtftError,
+    ProcessStats, Reject, Retry, RouteMetrics, Tokenized, TtftError,
 };
 
 /// Metrics in which every definition has at least one series.
@@ -57,7 +57,9 @@ pub(crate) fn full() -> Full {
         broken_predictions: Some(0.02),
         tpot_correction: Some(1.1),
         shadow: Some((10, 6)),
+        rule_without_opinion: Some(3),
     });
+    pool.tokenized(Tokenized::Slow);
     metrics.scraped(Page::Metrics, Duration::from_millis(3));
     metrics.set_prefix_index(PrefixIndexReading {
         bytes: 4096,

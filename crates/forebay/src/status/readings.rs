@@ -81,6 +81,7 @@ impl StatusPage {
             }),
             broken_predictions: Some(load.broken_predictions),
             tpot_correction: Some(load.tpot_correction),
+            rule_without_opinion: self.proxy.registry().rule_without_opinion(id),
             shadow: shadowed.then_some((load.shadow_asked, load.shadow_agreed)),
         })
     }

@@ -190,7 +190,7 @@ fn limits_and_fleets_make_a_difference() {
 
 #[test]
 fn every_workload_and_trace_runs() {
-    for workload in ["tenants", "chat", "agents", "tasks", "bursts", "daily", "groups"] {
+    for workload in ["tenants", "chat", "agents", "tasks", "bursts", "daily", "priorities", "groups"] {
         let report =
             json(&format!("--workload {workload} --requests 120 --warmup 0 --seeds 1 --policies predictive"));
         assert_eq!(report["rows"][0]["requests"], 120, "{workload}");

@@ -30,6 +30,13 @@ impl Mix {
         }
         Ok(Mix { parts: parts.into_iter().map(|part| (part, None)).collect(), block_tokens, begun: false })
     }
+
+    /// Of a few workloads that the caller made with blocks of one size.
+    pub(super) fn of_alike(parts: Vec<Box<dyn Workload>>) -> Mix {
+        let block_tokens = parts.first().map_or(1, |part| part.block_tokens());
+        debug_assert!(parts.iter().all(|part| part.block_tokens() == block_tokens));
+        Mix { parts: parts.into_iter().map(|part| (part, None)).collect(), block_tokens, begun: false }
+    }
 }
 
 fn named(part: usize, request: Option<SimRequest>) -> Option<SimRequest> {

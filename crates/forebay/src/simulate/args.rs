@@ -11,7 +11,7 @@ use super::policies;
 /// After the options.
 pub(crate) fn help() -> String {
     let workloads: Vec<String> =
-        Made::value_variants().iter().map(|made| format!("  {:<9} {}", made.name(), made.what())).collect();
+        Made::value_variants().iter().map(|made| format!("  {:<10} {}", made.name(), made.what())).collect();
     format!(
         "Examples:\n  forebay simulate --trace traces/mooncake_conversation.jsonl --rate 14\n  \
          forebay simulate --fleet examples/fleet.yaml --workload tenants --policies predictive,least_request,rival-dynamo --out report\n  \

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use forebay_sim::workload::{
-    ArrivalSpec, Conversations, ConversationsSpec, Groups, GroupsSpec, Length, Tenants, TenantsSpec, Workload,
+    ArrivalSpec, Conversations, ConversationsSpec, Groups, GroupsSpec, Length, Priorities, Tenants, TenantsSpec,
+    Workload,
 };
 
 /// A made-up workload.
@@ -16,6 +17,7 @@ pub(crate) enum Made {
     Tasks,
     Bursts,
     Daily,
+    Priorities,
     Groups,
 }
 
@@ -32,6 +34,7 @@ impl Made {
             Made::Tasks => "tasks",
             Made::Bursts => "bursts",
             Made::Daily => "daily",
+            Made::Priorities => "priorities",
             Made::Groups => "groups",
         }
     }
@@ -45,6 +48,9 @@ impl Made {
             Made::Tasks => "short tasks: 10 to 512 tokens in, one out",
             Made::Bursts => "code completion: prompts of about 2,000 tokens in bursts (CV 13)",
             Made::Daily => "the tenants over a day that is squeezed into the run",
+            Made::Priorities => {
+                "critical requests with tight limits of their own, standard ones, and a batch that may be shed"
+            }
             Made::Groups => {
                 "conversations in 64 groups with long system prompts, two for each endpoint at a time"
             }
@@ -56,6 +62,11 @@ impl Made {
         self == Made::Groups
     }
 
+    /// Whether requests of other priorities than standard have limits of their own.
+    pub(super) fn has_limits(self) -> bool {
+        self == Made::Priorities
+    }
+
     /// Requests per second for each endpoint that load an `h100-8b` moderately.
     pub(super) fn usual_rate(self) -> f64 {
         match self {
@@ -63,6 +74,7 @@ impl Made {
             Made::Chat => 4.0,
             Made::Agents => 1.2,
             Made::Tasks => 120.0,
+            Made::Priorities => 4.0,
             Made::Bursts => 3.0,
             Made::Groups => 0.0,
         }
@@ -104,6 +116,7 @@ impl Made {
                 let spec = ConversationsSpec::agents(rate / AGENT_TURNS, requests);
                 Box::new(Conversations::new(spec, seed))
             }
+            Made::Priorities => Box::new(Priorities::new(rate, requests, seed)),
             Made::Groups => {
                 let spec = GroupsSpec { conversations: requests, concurrency, ..GroupsSpec::default() };
                 Box::new(Groups::new(spec, seed))

@@ -157,7 +157,9 @@ fn compared(page: &mut String, report: &Report) {
         bars::figure(page, &rows);
         page.push_str("</div>\n<div class=\"card scroll\"><h3>All figures</h3>\n");
         tables::figures(page, &rows);
-        page.push_str("</div>\n<div class=\"card\"><h3>What each endpoint did</h3>\n");
+        page.push_str("</div>\n");
+        tables::by_priority(page, &rows);
+        page.push_str("<div class=\"card\"><h3>What each endpoint did</h3>\n");
         heat::figure(page, &rows);
         page.push_str("</div>\n</div>\n");
     }

@@ -1,7 +1,9 @@
 //! One row of the report: a policy at a load. The JSON keys are a contract.
 
-use forebay_core::Slo;
-use forebay_sim::fleet::{SimResult, Times};
+use std::collections::BTreeSet;
+
+use forebay_core::{Priority, Slo};
+use forebay_sim::fleet::{ClassResult, SimResult, Times};
 use serde::Serialize;
 
 use super::stats::Mean;
@@ -38,6 +40,26 @@ pub(super) struct Endpoint {
     pub(super) token_share: f64,
     pub(super) utilization: f64,
     pub(super) preemptions: u64,
+}
+
+/// The requests of one priority; counts over all seeds, the rest means.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Class {
+    /// critical, standard or sheddable, or another number.
+    pub(super) priority: String,
+    pub(super) requests: u64,
+    pub(super) goodput: f64,
+    pub(super) ttft_ms: Quantiles,
+    pub(super) e2e_ms: Quantiles,
+    pub(super) ci95: ClassIntervals,
+}
+
+/// As [`Intervals`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct ClassIntervals {
+    pub(super) goodput: Option<f64>,
+    pub(super) ttft_ms: Quantiles,
+    pub(super) e2e_ms: Quantiles,
 }
 
 /// Half the width of the 95 % confidence interval of each figure, over seeds;
@@ -86,6 +108,9 @@ pub(super) struct Row {
     /// Of the endpoints' time, the share that they computed.
     pub(super) utilization: f64,
     pub(super) repicked: u64,
+    /// By priority, the highest first, where there is more than one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) priorities: Vec<Class>,
     pub(super) endpoints: Vec<Endpoint>,
     pub(super) time_scale: f64,
     /// Half the width of each figure's 95 % confidence interval.
@@ -99,15 +124,8 @@ impl Row {
     pub(super) fn new(name: &str, rival: bool, rate: Option<f64>, slo: Slo, results: &[SimResult]) -> Row {
         let of = |figure: Figure<'_>| Mean::of(results.iter().map(|result| Some(figure(result))));
         let sum = |count: &dyn Fn(&SimResult) -> u64| results.iter().map(count).sum::<u64>();
-        let times = |which: &dyn Fn(&SimResult) -> Times| {
-            // Nothing was measured where it is 0: nothing served, or nothing after first tokens.
-            let at = |pick: &dyn Fn(Times) -> f64| {
-                Mean::of(results.iter().map(|result| Some(pick(which(result))).filter(|ms| *ms > 0.0)))
-            };
-            let all = [at(&|t| t.mean), at(&|t| t.p50), at(&|t| t.p95), at(&|t| t.p99)];
-            let of = |[mean, p50, p95, p99]: [Option<f64>; 4]| Quantiles { mean, p50, p95, p99 };
-            (of(all.map(|mean| mean.mean)), of(all.map(|mean| mean.half)))
-        };
+        let times =
+            |which: &dyn Fn(&SimResult) -> Times| quantiles(&results.iter().map(which).collect::<Vec<_>>());
         let (ttft_ms, ttft_half) = times(&|result| result.ttft_ms);
         let (tpot_ms, tpot_half) = times(&|result| result.tpot_ms);
         let (e2e_ms, e2e_half) = times(&|result| result.e2e_ms);
@@ -138,6 +156,7 @@ impl Row {
             busiest_tokens: known(busiest_tokens),
             utilization: known(utilization),
             repicked: sum(&|result| result.repicked),
+            priorities: classes(results),
             endpoints: endpoints(results),
             time_scale: 1.0,
             ci95: Intervals {
@@ -156,6 +175,53 @@ impl Row {
             },
         }
     }
+}
+
+/// Means over runs and half the widths of their intervals.
+fn quantiles(runs: &[Times]) -> (Quantiles, Quantiles) {
+    // Nothing was measured where it is 0: nothing served, or nothing after first tokens.
+    let at = |pick: &dyn Fn(&Times) -> f64| {
+        Mean::of(runs.iter().map(|times| Some(pick(times)).filter(|ms| *ms > 0.0)))
+    };
+    let all = [at(&|t| t.mean), at(&|t| t.p50), at(&|t| t.p95), at(&|t| t.p99)];
+    let of = |[mean, p50, p95, p99]: [Option<f64>; 4]| Quantiles { mean, p50, p95, p99 };
+    (of(all.map(|mean| mean.mean)), of(all.map(|mean| mean.half)))
+}
+
+fn priority_name(priority: i32) -> String {
+    match Priority(priority) {
+        Priority::CRITICAL => "critical".to_owned(),
+        Priority::STANDARD => "standard".to_owned(),
+        Priority::SHEDDABLE => "sheddable".to_owned(),
+        Priority(other) => format!("priority {other}"),
+    }
+}
+
+fn classes(results: &[SimResult]) -> Vec<Class> {
+    // By whatever any seed had.
+    let all: BTreeSet<i32> =
+        results.iter().flat_map(|result| result.classes.iter().map(|class| class.priority)).collect();
+    let class = |priority: i32| {
+        let runs: Vec<&ClassResult> = results
+            .iter()
+            .filter_map(|result| result.classes.iter().find(|class| class.priority == priority))
+            .collect();
+        let times = |which: &dyn Fn(&ClassResult) -> Times| {
+            quantiles(&runs.iter().map(|class| which(class)).collect::<Vec<_>>())
+        };
+        let goodput = Mean::of(runs.iter().map(|class| Some(class.goodput)));
+        let (ttft_ms, ttft_half) = times(&|class| class.ttft_ms);
+        let (e2e_ms, e2e_half) = times(&|class| class.e2e_ms);
+        Class {
+            priority: priority_name(priority),
+            requests: runs.iter().map(|class| class.requests).sum(),
+            goodput: goodput.mean.unwrap_or(0.0),
+            ttft_ms,
+            e2e_ms,
+            ci95: ClassIntervals { goodput: goodput.half, ttft_ms: ttft_half, e2e_ms: e2e_half },
+        }
+    };
+    all.into_iter().rev().map(class).collect()
 }
 
 fn mean_utilization(result: &SimResult) -> f64 {

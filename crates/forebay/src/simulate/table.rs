@@ -34,7 +34,9 @@ impl fmt::Display for Table<'_> {
                 "\n{rate}{} requests in a run, the first {} not counted",
                 load.requests, load.warmup
             )?;
-            table(f, &report.ranked(load.rate))?;
+            let rows = report.ranked(load.rate);
+            table(f, &rows)?;
+            by_priority(f, &rows)?;
         }
         if let Some(first) = report.capacity.first() {
             writeln!(f, "\nrequests per second with {:.0} % goodput", GOAL * 100.0)?;
@@ -83,10 +85,7 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
     )?;
     writeln!(f, "{}", if cancelled { "  left" } else { "" })?;
     for row in rows {
-        let goodput = match row.ci95.goodput {
-            Some(half) => format!("{:.1} % ± {:>4.1}", row.goodput * 100.0, half * 100.0),
-            None => format!("{:.1} %", row.goodput * 100.0),
-        };
+        let goodput = goodput(row.goodput, row.ci95.goodput);
         let t = row.ttft_ms;
         let [mean, p50, p95, p99] = [t.mean, t.p50, t.p95, t.p99].map(millis);
         let [tpot, e2e] = [row.tpot_ms.mean, row.e2e_ms.mean].map(millis);
@@ -105,6 +104,33 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
         writeln!(f)?;
     }
     Ok(())
+}
+
+/// Goodput and time to the first token of each priority, where there are several.
+fn by_priority(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
+    let Some(first) = rows.iter().find(|row| !row.priorities.is_empty()) else { return Ok(()) };
+    let width = rows.iter().map(|row| row.policy.chars().count()).max().unwrap_or(0).max(11);
+    write!(f, "\n{:width$}", "by priority")?;
+    for class in &first.priorities {
+        write!(f, "  {:>15} {:>8} {:>8}", class.priority, "TTFT p50", "p95")?;
+    }
+    writeln!(f)?;
+    for row in rows {
+        write!(f, "{:width$}", row.policy)?;
+        for class in &row.priorities {
+            let [p50, p95] = [class.ttft_ms.p50, class.ttft_ms.p95].map(millis);
+            write!(f, "  {:>15} {p50:>8} {p95:>8}", goodput(class.goodput, class.ci95.goodput))?;
+        }
+        writeln!(f)?;
+    }
+    Ok(())
+}
+
+fn goodput(mean: f64, half: Option<f64>) -> String {
+    match half {
+        Some(half) => format!("{:.1} % ± {:>4.1}", mean * 100.0, half * 100.0),
+        None => format!("{:.1} %", mean * 100.0),
+    }
 }
 
 /// Three digits and a unit that fits.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use forebay_core::{Slo, Time};
+use forebay_core::{Priority, Slo, Time};
 use forebay_load::trace::{Trace, TraceFormat};
 use forebay_sim::workload::{AzureRow, AzureTrace, MooncakeRow, MooncakeTrace, SimRequest, Workload};
 
@@ -89,7 +89,8 @@ impl Source {
                 made.make(rate, concurrency, requests, seed)
             }
         };
-        Played { source, slo, left: requests }
+        let own_limits = matches!(self, Source::Made(made) if made.has_limits());
+        Played { source, slo, own_limits, left: requests }
     }
 }
 
@@ -97,13 +98,17 @@ impl Source {
 pub(super) struct Played {
     source: Box<dyn Workload>,
     slo: Slo,
+    /// Except requests of another priority than standard, which keep theirs.
+    own_limits: bool,
     left: u64,
 }
 
 impl Played {
     fn pass(&mut self, request: Option<SimRequest>) -> Option<SimRequest> {
         let mut request = request?;
-        request.slo = self.slo;
+        if !self.own_limits || request.priority == Priority::STANDARD {
+            request.slo = self.slo;
+        }
         self.left -= 1;
         Some(request)
     }
@@ -155,6 +160,11 @@ mod tests {
             (all, last) = (all + 1, next.session);
         }
         assert_eq!(all, 7);
+        // The limits asked for are those of standard requests; the others have their own.
+        let mut played = Source::Made(Made::Priorities).play(Load::Rate(9.0), 100, slo, 1);
+        let all: Vec<_> = std::iter::from_fn(|| played.next_request()).collect();
+        assert_eq!(all.len(), 100);
+        assert!(all.iter().all(|r| (r.slo == slo) == (r.priority == Priority::STANDARD)));
         let mut played = Source::Made(Made::Chat).play(Load::Rate(60.0), 20, slo, 1);
         assert_eq!(std::iter::from_fn(|| played.next_request()).count(), 20);
     }

@@ -49,6 +49,36 @@ pub(super) fn figures(page: &mut String, rows: &[&Row]) {
     page.push_str("</tbody></table>\n");
 }
 
+/// Goodput and times to the first token of each priority; nothing where all have the same.
+pub(super) fn by_priority(page: &mut String, rows: &[&Row]) {
+    let Some(some) = rows.iter().find(|row| !row.priorities.is_empty()) else { return };
+    page.push_str(
+        "<div class=\"card scroll\"><h3>By priority</h3>\n<table><thead><tr><th rowspan=\"2\">policy</th>",
+    );
+    for class in &some.priorities {
+        let _ = write!(page, "<th colspan=\"4\">{}</th>", escape(&class.priority));
+    }
+    page.push_str("</tr><tr>");
+    for _ in &some.priorities {
+        page.push_str("<th>goodput</th><th>TTFT p50</th><th>p95</th><th>e2e mean</th>");
+    }
+    page.push_str("</tr></thead><tbody>\n");
+    for row in rows {
+        let _ = write!(page, "<tr{}><td>{}</td>", first(&row.policy), escape(&row.policy));
+        for class in &row.priorities {
+            let half = class
+                .ci95
+                .goodput
+                .map_or_else(String::new, |half| format!(" <span class=\"ci\">± {:.1}</span>", half * 100.0));
+            let [p50, p95, e2e] = [class.ttft_ms.p50, class.ttft_ms.p95, class.e2e_ms.mean].map(millis);
+            let goodput = percent(class.goodput);
+            let _ = write!(page, "<td>{goodput}{half}</td><td>{p50}</td><td>{p95}</td><td>{e2e}</td>");
+        }
+        page.push_str("</tr>\n");
+    }
+    page.push_str("</tbody></table>\n</div>\n");
+}
+
 /// One figure at every load, and the load that each policy carries.
 pub(super) fn against_load(page: &mut String, report: &Report) {
     page.push_str("<table><thead><tr><th>policy</th>");

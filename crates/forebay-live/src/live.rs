@@ -70,6 +70,8 @@ pub struct LogCounts {
     pub lost: u64,
     /// Writes that failed.
     pub failed: u64,
+    /// Entries dropped because the file was full and could not be put aside.
+    pub full: u64,
 }
 
 /// What a request is told when it is submitted.
@@ -164,6 +166,7 @@ impl<M> Live<M> {
             written: read(&counts.written),
             lost: read(&counts.lost),
             failed: read(&counts.failed),
+            full: read(&counts.full),
         })
     }
 

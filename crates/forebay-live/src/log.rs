@@ -50,6 +50,8 @@ pub(crate) struct Counts {
     pub(crate) written: AtomicU64,
     pub(crate) lost: AtomicU64,
     pub(crate) failed: AtomicU64,
+    /// Not written because the file is full and could not be put aside.
+    pub(crate) full: AtomicU64,
     /// Moves on when a new file begins, so that every Gate starts it with a snapshot.
     pub(crate) file: AtomicU64,
 }

@@ -47,6 +47,8 @@ pub struct DecisionLogReading {
     pub lost: u64,
     /// Writes that failed.
     pub failed: u64,
+    /// Entries dropped because the file was full and could not be put aside.
+    pub full: u64,
 }
 
 #[derive(Default)]
@@ -83,6 +85,7 @@ impl Knowledge {
         set(&self.log, LogEntry::Written, reading.map(|r| r.written));
         set(&self.log, LogEntry::Lost, reading.map(|r| r.lost));
         set(&self.log, LogEntry::Failed, reading.map(|r| r.failed));
+        set(&self.log, LogEntry::Full, reading.map(|r| r.full));
     }
 }
 

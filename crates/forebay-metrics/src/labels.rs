@@ -237,6 +237,8 @@ label! {
         Lost = "lost",
         /// Its write failed.
         Failed = "failed",
+        /// Dropped, because the file was full and could not be put aside.
+        Full = "full",
     }
 }
 

@@ -48,6 +48,7 @@ pub(crate) fn start(options: &LogOptions) -> io::Result<Started> {
         frame: Vec::new(),
         flushed: now(),
         broken_until: None,
+        full: false,
     };
     let thread = std::thread::Builder::new()
         .name("forebay-decision-log".to_owned())
@@ -80,6 +81,9 @@ struct Writer {
     flushed: Instant,
     /// Nothing could be written: entries are dropped until then.
     broken_until: Option<Instant>,
+    /// The file has all the bytes that it may have and could not be put aside:
+    /// nothing more is written until it can be.
+    full: bool,
 }
 
 /// How long after a failed write the next one is tried.
@@ -148,11 +152,20 @@ impl Writer {
     fn write(&mut self, gate: u32, file: u64, entry: &Entry) -> io::Result<bool> {
         if let Some(until) = self.broken_until {
             if now() < until {
-                self.counts.failed.fetch_add(1, Ordering::Relaxed);
+                let count = if self.full { &self.counts.full } else { &self.counts.failed };
+                count.fetch_add(1, Ordering::Relaxed);
                 return Ok(false);
             }
             self.broken_until = None;
-            self.begin_anew();
+            if self.full {
+                self.make_room();
+            } else {
+                self.begin_anew();
+            }
+            if self.full {
+                self.counts.full.fetch_add(1, Ordering::Relaxed);
+                return Ok(false);
+            }
         }
         // Sent for the file before: its Gate has not begun this one yet.
         if file != self.number {
@@ -167,17 +180,43 @@ impl Writer {
         self.file.write_all(&self.frame)?;
         self.bytes += self.frame.len() as u64;
         if self.bytes >= self.max {
-            self.rotate()?;
+            self.make_room();
         }
         Ok(true)
     }
 
+    /// Begins a new file, or nothing is written for a while: without that the
+    /// file would grow by an entry with each try.
+    fn make_room(&mut self) {
+        match self.rotate() {
+            Ok(()) => self.full = false,
+            Err(error) => {
+                self.broken_until = Some(now() + RETRY_AFTER);
+                if !std::mem::replace(&mut self.full, true) {
+                    let (file, aside) = (self.path.display(), aside(&self.path));
+                    tracing::error!(
+                        %file, aside = %aside.display(), %error,
+                        "the decision log is full and cannot be put aside; nothing is written until it can be"
+                    );
+                }
+            }
+        }
+    }
+
     fn rotate(&mut self) -> io::Result<()> {
         self.file.flush()?;
-        std::fs::rename(&self.path, aside(&self.path))?;
+        match std::fs::rename(&self.path, aside(&self.path)) {
+            // Put aside before, when no new file could be made; or somebody removed it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            result => result?,
+        }
         self.file = BufWriter::with_capacity(256 * 1024, open(&self.path)?);
         self.bytes = 0;
         self.begin_anew();
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "writer_tests.rs"]
+mod tests;

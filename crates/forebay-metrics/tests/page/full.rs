@@ -68,7 +68,7 @@ pub(crate) fn full() -> Full {
         evicted_by_memory: 4,
     });
     metrics.set_kv_events(Some(KvReading { applied: 100, gaps: 1, ..KvReading::default() }));
-    metrics.set_decision_log(Some(DecisionLogReading { written: 50, lost: 2, failed: 0 }));
+    metrics.set_decision_log(Some(DecisionLogReading { written: 50, lost: 2, failed: 0, full: 0 }));
     metrics.rejected(Reject::NotReady);
     metrics.retried(Retry::Connect);
     metrics.decision(Duration::from_nanos(900));

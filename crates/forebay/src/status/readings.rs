@@ -38,6 +38,7 @@ impl StatusPage {
             written: counts.written,
             lost: counts.lost,
             failed: counts.failed,
+            full: counts.full,
         }));
     }
 

@@ -173,7 +173,22 @@ fn the_page_stands_alone_and_shows_everything() {
         serde_json::from_str(&std::fs::read_to_string(out.join("report.json")).unwrap()).unwrap();
     assert_eq!(report["loads"][0]["rate"], 2.0);
     assert_eq!(report["capacity"].as_array().unwrap().len(), 3);
-    assert_eq!(report["timelines"].as_array().unwrap().len(), 3);
+    let timelines = report["timelines"].as_array().unwrap();
+    assert_eq!(timelines.len(), 3);
+    for timeline in timelines {
+        let points = timeline["points"].as_array().unwrap();
+        // Up to the last point; whatever came after it is left out.
+        let sum = |key: &str| -> u64 {
+            let of = |value: &Value| value.as_u64().unwrap();
+            points
+                .iter()
+                .map(|point| {
+                    point[key].as_array().map_or_else(|| of(&point[key]), |all| all.iter().map(of).sum())
+                })
+                .sum()
+        };
+        assert!(sum("arrived") > 140 && sum("sent").abs_diff(sum("arrived")) <= 3, "{timeline}");
+    }
 }
 
 #[test]
@@ -186,6 +201,37 @@ fn limits_and_fleets_make_a_difference() {
     let slow =
         directory.file("slow.yaml", "version: 1\nendpoints: [{class: h100-8b, count: 16, speed: 0.2}]\n");
     assert!(goodput(&format!("--fleet {slow}")) < goodput(""));
+}
+
+#[test]
+fn priorities_are_told_apart() {
+    let line = "--workload priorities --requests 400 --warmup 0 --seeds 2 --policies predictive,random";
+    let report = json(line);
+    let classes = report["rows"][0]["priorities"].as_array().unwrap();
+    let named: Vec<(&str, u64)> = classes
+        .iter()
+        .map(|class| (class["priority"].as_str().unwrap(), class["requests"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(named, [("critical", 400), ("standard", 240), ("sheddable", 160)]);
+    assert!(classes[0]["ci95"]["goodput"].is_f64() && classes[2]["ttft_ms"]["p99"].is_f64());
+    // --slo-ttft is for standard ones: the others keep their limits.
+    let strict = json(&format!("{line} --slo-ttft 1us"));
+    let goodput = |at: usize| strict["rows"][0]["priorities"][at]["goodput"].as_f64().unwrap();
+    assert!(goodput(0) > 0.5 && goodput(1) == 0.0 && goodput(2) > 0.5, "{strict}");
+    let table = done(line, &[]).0;
+    assert!(table.contains("by priority") && table.contains("sheddable"), "{table}");
+    // One priority needs no table of its own.
+    let alike = json("--workload tasks --requests 200 --seeds 1 --policies random");
+    assert!(alike["rows"][0]["priorities"].is_null());
+}
+
+#[test]
+fn the_table_says_how_loaded_the_fleet_was() {
+    let line = format!("--trace {TRACE} --requests 300 --seeds 1 --policies predictive");
+    let idle = done(&line, &["--rate", "1"]).0;
+    assert!(idle.contains("The fleet computed ") && idle.contains("--rate and --scale raise"), "{idle}");
+    let full = done(&line, &["--rate", "60"]).0;
+    assert!(full.contains("The fleet computed ") && !full.contains("raise the load"), "{full}");
 }
 
 #[test]

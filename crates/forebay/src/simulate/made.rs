@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use clap::ValueEnum;
 use forebay_sim::workload::{
-    ArrivalSpec, Conversations, ConversationsSpec, Groups, GroupsSpec, Length, Priorities, Tenants, TenantsSpec,
-    Workload,
+    ArrivalSpec, Conversations, ConversationsSpec, Groups, GroupsSpec, Length, Priorities, Tenants,
+    TenantsSpec, Workload,
 };
 
 /// A made-up workload.

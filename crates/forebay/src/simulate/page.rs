@@ -10,7 +10,7 @@ mod tables;
 use std::fmt::Write;
 
 use super::report::{Load, Report};
-use super::table::{rounded, trimmed};
+use super::table::{busy, rounded, trimmed};
 use marks::{escape, percent};
 
 /// The whole page.
@@ -155,6 +155,9 @@ fn compared(page: &mut String, report: &Report) {
         let rows = report.ranked(load.rate);
         let _ = writeln!(page, "<div class=\"card\"><h3>Goodput{}</h3>", at_load(load));
         bars::figure(page, &rows);
+        if let Some(busy) = busy(report, load) {
+            let _ = writeln!(page, "<p class=\"note\">{}</p>", escape(&busy));
+        }
         page.push_str("</div>\n<div class=\"card scroll\"><h3>All figures</h3>\n");
         tables::figures(page, &rows);
         page.push_str("</div>\n");

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::capacity::GOAL;
-use super::report::Report;
+use super::report::{Load, Report};
 use super::rows::Row;
 
 /// A report as a table for each rate.
@@ -37,6 +37,9 @@ impl fmt::Display for Table<'_> {
             let rows = report.ranked(load.rate);
             table(f, &rows)?;
             by_priority(f, &rows)?;
+            if let Some(busy) = busy(report, load) {
+                writeln!(f, "{busy}")?;
+            }
         }
         if let Some(first) = report.capacity.first() {
             writeln!(f, "\nrequests per second with {:.0} % goodput", GOAL * 100.0)?;
@@ -53,12 +56,6 @@ impl fmt::Display for Table<'_> {
                 let share = capacity.rate / first.rate * 100.0;
                 writeln!(f, "  {:>12.3}  {share:>9.0} %", capacity.rate / endpoints)?;
             }
-        }
-        if report.rows.iter().all(|row| row.goodput > 0.99) {
-            writeln!(
-                f,
-                "\nEvery policy met the limits nearly always: a higher --rate shows how they differ."
-            )?;
         }
         Ok(())
     }
@@ -105,6 +102,31 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
     }
     Ok(())
 }
+
+/// How loaded the fleet was under the best policy, and what shows more when
+/// that was little.
+pub(super) fn busy(report: &Report, load: &Load) -> Option<String> {
+    let best = *report.ranked(load.rate).first()?;
+    let mut text = format!("The fleet computed {:.0} % of the time", best.utilization * 100.0);
+    // By Little's law, of what was served.
+    if let (Some(rate), Some(e2e)) = (load.rate, best.e2e_ms.mean) {
+        let served = 1.0 - (best.failed + best.rejected) as f64 / best.requests.max(1) as f64;
+        let at_a_time = rate * served * e2e * 1e-3 / report.endpoints.max(1) as f64;
+        text.push_str(&format!(", with {at_a_time:.1} requests at a time on an endpoint"));
+    }
+    text.push_str(&format!(" (under {})", best.policy));
+    if report.loads.len() == 1 && (best.goodput > SPARE || best.utilization < IDLE) {
+        let more = if report.closed_loop { "--scale raises" } else { "--rate and --scale raise" };
+        text.push_str(&format!("; {more} the load, and show where policies part"));
+    }
+    text.push('.');
+    Some(text)
+}
+
+/// With more goodput than that the best policy could take more; and whatever
+/// the goodput (long prompts miss limits alone on a fleet), with less computing.
+const SPARE: f64 = 0.95;
+const IDLE: f64 = 0.7;
 
 /// Goodput and time to the first token of each priority, where there are several.
 fn by_priority(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {

@@ -7,6 +7,7 @@ mod groups;
 mod lengths;
 mod mix;
 mod mooncake;
+mod priorities;
 mod tenants;
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ pub use groups::{Groups, GroupsSpec};
 pub use lengths::Length;
 pub use mix::Mix;
 pub use mooncake::{MooncakeRow, MooncakeTrace};
+pub use priorities::Priorities;
 pub use tenants::{Tenants, TenantsSpec};
 
 /// One request as a client makes it.

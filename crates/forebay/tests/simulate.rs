@@ -230,7 +230,7 @@ fn the_table_says_how_loaded_the_fleet_was() {
     let line = format!("--trace {TRACE} --requests 300 --seeds 1 --policies predictive");
     let idle = done(&line, &["--rate", "1"]).0;
     assert!(idle.contains("The fleet computed ") && idle.contains("--rate and --scale raise"), "{idle}");
-    let full = done(&line, &["--rate", "60"]).0;
+    let full = done(&line.replace("300", "1500"), &["--rate", "24"]).0;
     assert!(full.contains("The fleet computed ") && !full.contains("raise the load"), "{full}");
 }
 

@@ -65,8 +65,9 @@ pub struct GateDecision {
 pub struct LogCounts {
     /// Entries written.
     pub written: u64,
-    /// Entries lost because the writer could not keep up; each loss is
-    /// followed by a snapshot, so that what comes after can be replayed.
+    /// Entries lost because the writer could not keep up, those among them that
+    /// still waited when a new file began; each loss is followed by a
+    /// snapshot, so that what comes after can be replayed.
     pub lost: u64,
     /// Writes that failed.
     pub failed: u64,

@@ -129,7 +129,16 @@ fn the_decision_log_replays_byte_for_byte() {
             runtime.block_on(async {
                 let endpoints = live.endpoints();
                 let mut open = Vec::new();
+                let mut done = 0;
                 for n in 0..3_000u64 {
+                    // No faster than the writer: what waits when a file ends is lost.
+                    if n % 10 == 0 {
+                        let ended = || live.log_counts().map_or(0, |c| c.written + c.lost);
+                        while ended() < done {
+                            tokio::task::yield_now().await;
+                        }
+                        done = ended() + 10;
+                    }
                     let group = n % 7;
                     let chain =
                         (0..20).map(|i| if i < 8 { group * 100 + i } else { worker << 32 | n << 8 | i });
@@ -183,7 +192,7 @@ fn the_decision_log_replays_byte_for_byte() {
     }
     let counts = live.log_counts().unwrap();
     live.end_record();
-    assert_eq!((counts.lost, counts.failed), (0, 0));
+    assert_eq!((counts.full, counts.failed), (0, 0));
     assert_eq!(live.unsettled(), 0);
 
     let mut decisions = 0;
@@ -199,12 +208,15 @@ fn the_decision_log_replays_byte_for_byte() {
             (0, 0, false),
             "{name}: {report:?}"
         );
-        assert!(report.snapshots >= 1 && report.decisions > 100, "{name}: {report:?}");
+        // The last file may have just begun.
+        if name.ends_with(".1") {
+            assert!(report.snapshots >= 1 && report.decisions > 100, "{name}: {report:?}");
+        }
     }
     assert!(decisions > 300);
 
     // A log that was tampered with does not pass.
-    let bytes = std::fs::read(&path).unwrap();
+    let bytes = std::fs::read(folder.path().join("decisions.log.1")).unwrap();
     let seen = (1..40).any(|n| {
         let mut bytes = bytes.clone();
         let at = bytes.len() / 2 + n * 37;

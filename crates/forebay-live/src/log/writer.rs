@@ -169,6 +169,7 @@ impl Writer {
         }
         // Sent for the file before: its Gate has not begun this one yet.
         if file != self.number {
+            self.counts.lost.fetch_add(1, Ordering::Relaxed);
             return Ok(false);
         }
         self.frame.clear();

@@ -54,7 +54,7 @@ fn a_file_that_cannot_be_put_aside_does_not_grow() {
     // As soon as it can be put aside, a new one begins, with every Gate's snapshot.
     fs::remove_dir(&before).unwrap();
     assert!(!push(&mut writer), "it was sent for the file before");
-    assert_eq!((writer.full, count(&writer.counts.file)), (false, 1));
+    assert_eq!((writer.full, count(&writer.counts.file), count(&writer.counts.lost)), (false, 1, 1));
     assert_eq!(fs::metadata(&before).unwrap().len(), length);
     assert!(push(&mut writer));
     assert!(fs::metadata(&path).unwrap().len() > heading().len() as u64);

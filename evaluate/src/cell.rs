@@ -72,10 +72,18 @@ impl Cell {
 
     pub(crate) fn run(&self) -> Result<Outcome, String> {
         let scenario = &self.scenario;
-        let requests = scenario.warmup + scenario.counted;
+        let warmup = scenario.warmup + (scenario.build_up_s * self.rate) as u64;
+        // More than count, so that the load stays until the last of those has ended.
+        let requests = warmup + scenario.counted + (scenario.build_up_s.max(60.0) * self.rate) as u64;
         let mut traffic = scenario.traffic.play(self.rate, requests, self.seed)?;
         let clock: Option<&dyn Fn() -> u64> = if self.timed { Some(&real_nanos) } else { None };
-        let options = RunOptions { seed: self.seed, warmup: scenario.warmup, clock, ..RunOptions::default() };
+        let options = RunOptions {
+            seed: self.seed,
+            warmup,
+            counted: Some(scenario.counted),
+            clock,
+            ..RunOptions::default()
+        };
         let result = run(&scenario.fleet, traffic.as_mut(), &self.policy, &options)
             .map_err(|e| format!("{}: {e}", scenario.name))?;
         Ok(outcome(&result, self.timed))

@@ -81,6 +81,8 @@ pub(crate) struct Scenario {
     pub(crate) traffic: Traffic,
     /// Requests that fill the caches and do not count.
     pub(crate) warmup: u64,
+    /// Seconds until as many conversations end as begin; they do not count either.
+    pub(crate) build_up_s: f64,
     /// Requests that count.
     pub(crate) counted: u64,
 }
@@ -89,7 +91,7 @@ impl Scenario {
     /// 3,000 requests that count, or 150 for each endpoint where that is more.
     pub(crate) fn new(name: &str, fleet: Fleet, traffic: Traffic, warmup: u64) -> Scenario {
         let counted = 3_000.max(150 * fleet.endpoints.len() as u64);
-        Scenario { name: name.to_owned(), fleet, traffic, warmup, counted }
+        Scenario { name: name.to_owned(), fleet, traffic, warmup, build_up_s: 0.0, counted }
     }
 
     /// The same with something else about the fleet.

@@ -40,6 +40,8 @@ pub struct RunOptions<'a> {
     pub seed: u64,
     /// The first so many requests to arrive do not count.
     pub warmup: u64,
+    /// So many after them count, and the run ends when they have ended; none: all.
+    pub counted: Option<u64>,
     /// How often the state of the fleet is written down for
     /// [`SimResult::timeline`](super::SimResult::timeline); none: never.
     pub sample_every: Option<Duration>,

@@ -131,7 +131,10 @@ struct Run<'a> {
     arrived: u64,
     /// When the last request ended.
     ended: u64,
-    warmup: u64,
+    /// The numbers of the requests that count.
+    counted: std::ops::Range<u64>,
+    /// Requests that count and have not ended.
+    counting: u64,
     measure: Measure,
     rng: Pcg64Mcg,
     heard: Vec<FastEvent>,
@@ -206,7 +209,8 @@ pub fn run(
         pending: 0,
         arrived: 0,
         ended: 0,
-        warmup: options.warmup,
+        counted: options.warmup..options.counted.map_or(u64::MAX, |n| options.warmup.saturating_add(n)),
+        counting: 0,
         measure: Measure::new(fleet.endpoints.len()),
         rng: Pcg64Mcg::seed_from_u64(options.seed ^ 0x666c_6565),
         heard: Vec::new(),
@@ -227,7 +231,7 @@ pub fn run(
     if let Some(every) = run.timeline.every() {
         run.queue.push(every, Next::Sample);
     }
-    while run.pending > 0 {
+    while run.pending > 0 && (run.counting > 0 || run.arrived < run.counted.end) {
         let Some((at, next)) = run.queue.pop() else { break };
         run.now = at;
         run.lap(Part::Rest);
@@ -252,7 +256,8 @@ impl Run<'_> {
     }
 
     fn take(&mut self, key: Key) -> Option<Request> {
-        self.request(key)?;
+        let counts = self.request(key)?.counts;
+        self.counting -= u64::from(counts);
         self.requests.try_remove(place(key))
     }
 
@@ -427,7 +432,8 @@ impl Run<'_> {
 
     fn finish(mut self, policy: String) -> SimResult {
         self.lap(Part::Rest);
-        debug_assert!(self.gateways.iter().all(|gateway| gateway.unsettled() == 0));
+        // Unless it ended early, with requests under way that do not count.
+        debug_assert!(self.pending > 0 || self.gateways.iter().all(|gateway| gateway.unsettled() == 0));
         let engines: Vec<(u64, u64)> =
             self.nodes.iter().map(|node| (node.engine.busy, node.engine.preemptions)).collect();
         let names = self.fleet.endpoints.iter().map(|spec| spec.name.clone());

@@ -298,3 +298,14 @@ fn one_that_leaves_and_joins_again_is_a_new_one() {
         }
     }
 }
+
+#[test]
+fn only_so_many_count_and_then_it_ends() {
+    let fleet = Fleet::uniform(4, h100());
+    let mut tenants = Tenants::new(TenantsSpec::saas(4.0, 10_000), 1);
+    let options = RunOptions { seed: 1, warmup: 50, counted: Some(200), ..RunOptions::default() };
+    let result = run(&fleet, &mut tenants, &ours(PolicyKind::Predictive), &options).unwrap();
+    let served: u64 = result.endpoints.iter().map(|endpoint| endpoint.requests).sum();
+    assert_eq!((result.requests, served), (200, 200));
+    assert!((250..5_000).contains(&result.simulated), "{}", result.simulated);
+}

@@ -46,7 +46,7 @@ impl Run<'_> {
     /// A request comes to one of the gateways.
     pub(super) fn arrive(&mut self, request: SimRequest) {
         let gateway = self.draw_gateway();
-        let counts = self.arrived >= self.warmup;
+        let counts = self.counted.contains(&self.arrived);
         self.arrived += 1;
         self.timeline.arrived += 1;
         if let Some(progress) = self.progress
@@ -72,6 +72,7 @@ impl Run<'_> {
                 return;
             }
         };
+        self.counting += u64::from(counts);
         let patience = request.patience;
         let entry = self.requests.vacant_entry();
         let key = (self.arrived & u64::from(u32::MAX)) << 32 | entry.key() as u64;

@@ -1,0 +1,12 @@
+//! The questions of the evaluation, each a section of the document.
+
+mod headline;
+
+use crate::context::Context;
+use crate::doc::Doc;
+
+/// A section: its name on the command line and what makes it.
+pub(crate) type Section = (&'static str, fn(&Context<'_>) -> Result<Doc, String>);
+
+/// In the order of the document.
+pub(crate) const ALL: &[Section] = &[("headline", headline::run)];

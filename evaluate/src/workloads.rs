@@ -55,6 +55,7 @@ pub(crate) fn tenants(endpoints: usize) -> Result<Scenario, String> {
     let spec = TenantsSpec {
         tenants: 400,
         zipf: 1.0,
+        block_tokens: 128,
         prefix: Length::Uniform(1_000, 8_000),
         question: Length::LogNormal { mean: 600.0, sigma: 1.0, most: 8_000 },
         answer: Length::LogNormal { mean: 300.0, sigma: 0.8, most: 2_000 },
@@ -66,14 +67,17 @@ pub(crate) fn tenants(endpoints: usize) -> Result<Scenario, String> {
 
 /// People who chat.
 pub(crate) fn chat(endpoints: usize) -> Result<Scenario, String> {
-    let traffic = Traffic::Conversations(ConversationsSpec::chat(1.0, 1), 6.0);
+    let spec = ConversationsSpec { block_tokens: 128, ..ConversationsSpec::chat(1.0, 1) };
+    let traffic = Traffic::Conversations(spec, 6.0);
     let scenario = Scenario::new("chat", fleet(endpoints, "h100-8b")?, traffic, 0);
     Ok(Scenario { build_up_s: 200.0, ..scenario })
 }
 
 /// Agents: long shared prompts, many steps.
 pub(crate) fn agents(endpoints: usize) -> Result<Scenario, String> {
-    let traffic = Traffic::Conversations(ConversationsSpec::agents(1.0, 1), 18.0);
+    // As coarse as the traces: every block that moves between tiers is news.
+    let spec = ConversationsSpec { block_tokens: 512, ..ConversationsSpec::agents(1.0, 1) };
+    let traffic = Traffic::Conversations(spec, 18.0);
     let scenario = Scenario::new("agents", fleet(endpoints, "h100-8b")?, traffic, 0);
     Ok(Scenario { build_up_s: 200.0, ..scenario })
 }
@@ -146,6 +150,7 @@ pub(crate) fn training() -> Result<Vec<(Scenario, f64)>, String> {
         arrivals: ArrivalSpec::poisson(1.0),
         question: Length::LogNormal { mean: 1_200.0, sigma: 0.5, most: 8_000 },
         answer: Length::LogNormal { mean: 1_000.0, sigma: 0.5, most: 4_000 },
+        block_tokens: 256,
         ..TenantsSpec::saas(1.0, 1)
     });
     let saas = Scenario::new("training-tenants", fleet(8, "h100-32b-tp2")?, saas, 1_000);

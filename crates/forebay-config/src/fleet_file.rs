@@ -18,12 +18,18 @@ use crate::{places, resolve as common, syntax};
 /// Most endpoints that one fleet may have.
 pub const MOST_ENDPOINTS: usize = 20_000;
 
+/// Most pools that one fleet may be split into.
+pub const MOST_POOLS: usize = 1_000;
+
 /// A fleet as the user described it, checked.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FleetFile {
     /// Endpoints that are alike, group by group; at least one, no two of one name.
     pub groups: Vec<FleetGroup>,
-    /// Gateways before them, each with a view of its own; at least 1.
+    /// So many pools divide the endpoints and the traffic among them, each with gateways of
+    /// its own; at least 1, and no more than there are endpoints.
+    pub pools: u32,
+    /// Gateways before a pool, each with a view of its own; at least 1.
     pub gateways: u32,
     /// What part of the requests comes to each, in any unit; empty: all the same.
     pub gateway_shares: Vec<f64>,

@@ -45,7 +45,8 @@ pub use config::{Config, DecisionLog, Listener, Log, ModelAlias, ResponseHeaders
 pub use endpoint_url::{EndpointUrl, Host, UrlError};
 pub use error::{Also, ConfigError, Errors, Place};
 pub use fleet_file::{
-    FleetFile, FleetFileChange, FleetFileEvent, FleetGroup, Hardware, MOST_ENDPOINTS, StepTimes, parse_fleet,
+    FleetFile, FleetFileChange, FleetFileEvent, FleetGroup, Hardware, MOST_ENDPOINTS, MOST_POOLS, StepTimes,
+    parse_fleet,
 };
 pub use forebay_gate::{OrcaConfig, PolicyKind, Profile, SlowStart};
 pub use forebay_wire::signals::{Combine, CustomSignal};

@@ -8,6 +8,7 @@ mod made;
 mod page;
 mod plan;
 mod policies;
+mod pools;
 mod report;
 mod rows;
 mod stats;

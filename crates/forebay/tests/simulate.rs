@@ -235,6 +235,41 @@ fn the_table_says_how_loaded_the_fleet_was() {
 }
 
 #[test]
+fn a_fleet_in_pools_loses_no_request_and_no_endpoint() {
+    let directory = Directory::new("pools");
+    let fleet = |pools: u32| {
+        let text = format!("version: 1\npools: {pools}\nendpoints: [{{class: h100-8b, count: 7}}]\n");
+        directory.file(&format!("{pools}.yaml"), &text)
+    };
+    let line = |pools| {
+        format!("--fleet {} --trace {TRACE} --requests 500 --seeds 2 --policies predictive", fleet(pools))
+    };
+    let report = json(&format!("{} --rate 5", line(3)));
+    let row = &report["rows"][0];
+    let served = |endpoint: &Value| endpoint["requests"].as_u64().unwrap();
+    let endpoints = row["endpoints"].as_array().unwrap();
+    // 50 of 500 are the warm-up.
+    assert_eq!((row["requests"].as_u64(), endpoints.iter().map(served).sum::<u64>()), (Some(900), 900));
+    let names: Vec<&str> = endpoints.iter().map(|endpoint| endpoint["name"].as_str().unwrap()).collect();
+    assert_eq!(names, (1..=7).map(|n| format!("h100-8b-{n}")).collect::<Vec<_>>());
+    let shares: f64 = endpoints.iter().map(|endpoint| endpoint["share"].as_f64().unwrap()).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+    assert_eq!(report["fleet_facts"][0], "3 pools, each with traffic and gateways of its own");
+    // One pool is the whole.
+    let whole = directory.file("whole.yaml", "version: 1\nendpoints: [{class: h100-8b, count: 7}]\n");
+    let rows = |report: &Value| report["rows"].clone();
+    let usual =
+        json(&format!("--fleet {whole} --trace {TRACE} --requests 500 --seeds 2 --policies predictive"));
+    assert_eq!(rows(&json(&line(1))), rows(&usual));
+    // The page and closed loops work the same.
+    let out = directory.0.join("out");
+    let groups = format!("--fleet {} --workload groups --requests 200 --seeds 1 --policies random", fleet(3));
+    done(&groups, &["--out", out.to_str().unwrap()]);
+    let said = refused(&format!("{} --rate 5", line(8)));
+    assert!(said.contains("8 pools for 7 endpoints"), "{said}");
+}
+
+#[test]
 fn every_workload_and_trace_runs() {
     for workload in ["tenants", "chat", "agents", "tasks", "bursts", "daily", "priorities", "groups"] {
         let report =

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::MOST_ENDPOINTS;
 use super::kinds::{Change, Factor};
+use super::{MOST_ENDPOINTS, MOST_POOLS};
 use crate::kinds::{Bytes, Flag, Fraction, Int, Name, Positive, Share, Span};
 use crate::raw::Field;
 use crate::scalar::Scalar;
@@ -17,6 +17,7 @@ pub(super) struct RawFleet {
     pub(super) version: Field<Int<1, 1>>,
     pub(super) endpoints: Option<Vec<RawGroup>>,
     pub(super) zones: Option<Vec<RawZone>>,
+    pub(super) pools: Field<Int<1, { MOST_POOLS as u64 }>>,
     pub(super) gateways: Field<Int<1, 1024>>,
     pub(super) gateway_shares: Option<Vec<Scalar<Share>>>,
     pub(super) share_interval: Field<Span<1, HOUR>>,

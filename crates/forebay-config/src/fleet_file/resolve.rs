@@ -24,7 +24,13 @@ pub(super) fn resolve(raw: &RawFleet, mut to: Resolver<'_>, classes: &[&str]) ->
     if share_interval.is_some() && gateways == 1 {
         to.error("share_interval", "has no meaning with one gateway; add gateways: 2 or more".to_owned());
     }
+    let pools = to.count(&raw.pools, "", "pools", 1);
+    let endpoints: usize = groups.iter().map(|group| group.count).sum();
+    if pools as usize > endpoints.max(1) {
+        to.error("pools", format!("{pools} pools for {endpoints} endpoints; each pool needs one"));
+    }
     let fleet = FleetFile {
+        pools,
         gateways,
         gateway_shares: gateway_shares(raw, gateways, &mut to),
         share_interval,

@@ -15,9 +15,19 @@ fn the_smallest_file_has_the_documented_defaults() {
     assert_eq!(fleet.groups[0].hardware, Hardware::Class("h100-8b".to_owned()));
     assert_eq!((fleet.groups[0].speed, fleet.groups[0].weight), (1.0, 1.0));
     assert_eq!((fleet.gateways, fleet.share_interval, fleet.kv_events_delay), (1, None, None));
-    assert_eq!(fleet.scrape_interval, Duration::from_secs(1));
+    assert_eq!((fleet.pools, fleet.scrape_interval), (1, Duration::from_secs(1)));
     assert_eq!(fleet.endpoint_name(0, 1).as_deref(), Some("h100-8b-2"));
     assert_eq!(fleet.endpoint_name(0, 2), None);
+}
+
+#[test]
+fn each_pool_needs_an_endpoint() {
+    let pools = |count: &str| {
+        read(&format!("version: 1\npools: {count}\nendpoints: [{{class: h100-8b, count: 2}}]\n"))
+    };
+    assert_eq!(pools("2").unwrap().pools, 2);
+    assert!(pools("3").unwrap_err().to_string().contains("3 pools for 2 endpoints"));
+    assert!(pools("0").is_err() && pools("1001").is_err() && pools("many").is_err());
 }
 
 #[test]

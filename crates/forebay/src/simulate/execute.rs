@@ -8,7 +8,9 @@ use forebay_sim::fleet::{RunOptions, SimResult, run};
 use indicatif::{ProgressBar, ProgressStyle};
 use parking_lot::Mutex;
 
-use super::plan::Plan;
+use super::plan::{Plan, Stage};
+use super::policies::Named;
+use super::pools;
 use crate::cli::Failure;
 
 /// Results by load, policy and seed, each in the plan's order.
@@ -16,27 +18,43 @@ pub(super) type Results = Vec<Vec<Vec<SimResult>>>;
 
 /// Runs every policy at every load with every seed.
 pub(super) fn all(plan: &Plan) -> Result<Results, Failure> {
-    let (policies, seeds) = (plan.policies.len(), plan.seeds.len());
+    let (policies, seeds, pools) = (plan.policies.len(), plan.seeds.len(), plan.fleet.pools);
     let runs = (policies * seeds) as u64;
     let bar = bar(plan.stages.iter().map(|stage| stage.requests.saturating_mul(runs)).sum());
-    let flat = in_parallel(plan.jobs, plan.stages.len() * policies * seeds, |number| {
+    let flat = in_parallel(plan.jobs, plan.stages.len() * policies * seeds * pools, |number| {
+        let (number, pool) = (number / pools, number % pools);
         let (stage, rest) = (number / (policies * seeds), number % (policies * seeds));
         let (policy, seed) = (&plan.policies[rest / seeds], plan.seeds[rest % seeds]);
         bar.set_message(policy.name.clone());
-        let stage = &plan.stages[stage];
         let told = Cell::new(0);
         let progress = |arrived: u64| bar.inc(arrived.saturating_sub(told.replace(arrived)));
-        let options =
-            RunOptions { seed, warmup: stage.warmup, progress: Some(&progress), ..RunOptions::default() };
-        let mut traffic = plan.source.play(stage.load, stage.requests, plan.slo, seed);
-        let result = run(&plan.fleet.fleet, &mut traffic, &policy.spec, &options);
-        progress(stage.requests);
-        result.map_err(|error| Failure::Usage(error.to_string()))
+        let options = RunOptions { progress: Some(&progress), ..RunOptions::default() };
+        let result = one(plan, plan.stages[stage], policy, seed, pool, options)?;
+        progress(result.simulated);
+        Ok(result)
     });
     bar.finish_and_clear();
     let mut flat = flat?.into_iter();
-    let mut take = |count: usize| flat.by_ref().take(count).collect::<Vec<_>>();
-    Ok((0..plan.stages.len()).map(|_| (0..policies).map(|_| take(seeds)).collect()).collect())
+    let mut seed = || pools::merged(flat.by_ref().take(pools).collect());
+    let mut policy = || (0..seeds).map(|_| seed()).collect();
+    Ok((0..plan.stages.len()).map(|_| (0..policies).map(|_| policy()).collect()).collect())
+}
+
+/// One run of one pool of the fleet.
+pub(super) fn one(
+    plan: &Plan,
+    stage: Stage,
+    policy: &Named,
+    seed: u64,
+    pool: usize,
+    options: RunOptions<'_>,
+) -> Result<SimResult, Failure> {
+    let pools = plan.fleet.pools;
+    let (stage, seed) = (pools::stage(stage, pool, pools), pools::seed(seed, pool));
+    let fleet = pools::part(&plan.fleet.fleet, pool, pools);
+    let mut traffic = plan.source.play(stage.load, stage.requests, plan.slo, seed);
+    let options = RunOptions { seed, warmup: stage.warmup, ..options };
+    run(&fleet, &mut traffic, &policy.spec, &options).map_err(|error| Failure::Usage(error.to_string()))
 }
 
 /// Calls `work` with every number below `count`, on `jobs` threads; answers in order.

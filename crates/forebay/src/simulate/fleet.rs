@@ -14,6 +14,8 @@ use crate::cli::Failure;
 #[derive(Clone, Debug)]
 pub(super) struct NamedFleet {
     pub(super) fleet: Fleet,
+    /// Pools that it is split into.
+    pub(super) pools: usize,
     /// Such as `16 × h100-8b`.
     pub(super) title: String,
     /// What is unusual about it, a phrase each.
@@ -45,12 +47,15 @@ pub(super) fn read(path: Option<&Path>) -> Result<NamedFleet, Failure> {
         .map_err(|errors| Failure::Usage(errors.to_string().trim_end().to_owned()))?;
     let fleet = convert(&file)?;
     fleet.validate().map_err(|error| Failure::Usage(format!("{name}: {error}")))?;
-    if !fleet.endpoints.iter().any(|endpoint| endpoint.is_member) {
+    let pools = file.pools as usize;
+    let is_there = |pool: usize| fleet.endpoints.iter().skip(pool).step_by(pools).any(|end| end.is_member);
+    if let Some(pool) = (0..pools).find(|pool| !is_there(*pool)) {
+        let whose = if pools > 1 { format!(" of pool {}", pool + 1) } else { String::new() };
         return Err(Failure::Usage(format!(
-            "{name}: every endpoint joins later; none is there at the start"
+            "{name}: every endpoint{whose} joins later; none is there at the start"
         )));
     }
-    Ok(NamedFleet { title: title(&file), facts: facts(&file), events: events(&file), fleet })
+    Ok(NamedFleet { title: title(&file), facts: facts(&file), events: events(&file), pools, fleet })
 }
 
 fn convert(file: &FleetFile) -> Result<Fleet, Failure> {
@@ -158,13 +163,17 @@ fn title(file: &FleetFile) -> String {
 }
 
 fn facts(file: &FleetFile) -> Vec<String> {
-    let mut facts = vec![match (file.gateways, file.share_interval) {
+    let mut facts = Vec::new();
+    if file.pools > 1 {
+        facts.push(format!("{} pools, each with traffic and gateways of its own", file.pools));
+    }
+    facts.push(match (file.gateways, file.share_interval) {
         (1, _) => "one gateway".to_owned(),
         (many, None) => format!("{many} gateways that tell each other nothing"),
         (many, Some(every)) => {
             format!("{many} gateways that tell each other their load every {}", span(every))
         }
-    }];
+    });
     facts.push(format!("load reports every {}", span(file.scrape_interval)));
     if let Some(late) = file.kv_events_delay {
         facts.push(format!("KV events {} late", span(late)));

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use forebay_sim::fleet::{RunOptions, TimelinePoint, run};
+use forebay_sim::fleet::{RunOptions, TimelinePoint};
 use serde::Serialize;
 
-use super::execute::{Results, in_parallel};
+use super::execute::{self, Results, in_parallel};
 use super::plan::Plan;
+use super::pools;
 use super::report::Report;
 use crate::cli::Failure;
 
@@ -32,18 +33,22 @@ pub(super) fn all(plan: &Plan, report: &Report, results: &Results) -> Result<Vec
     let (Some(stage), Some(&seed)) = (plan.stages.get(at), plan.seeds.first()) else {
         return Ok(Vec::new());
     };
-    let chosen = chosen(plan, report, at);
-    in_parallel(plan.jobs, chosen.len(), |number| {
-        let policy = &plan.policies[chosen[number]];
-        let lasted = results[at][chosen[number]].first().map_or(0.0, |result| result.sim_seconds);
+    let (chosen, pools) = (chosen(plan, report, at), plan.fleet.pools);
+    let parts = in_parallel(plan.jobs, chosen.len() * pools, |number| {
+        let policy = chosen[number / pools];
+        let lasted = results[at][policy].first().map_or(0.0, |result| result.sim_seconds);
         let every = Duration::try_from_secs_f64(lasted / POINTS).unwrap_or(Duration::from_secs(10));
         let sample_every = Some(every.max(Duration::from_millis(1)));
-        let mut traffic = plan.source.play(stage.load, stage.requests, plan.slo, seed);
-        let options = RunOptions { seed, warmup: stage.warmup, sample_every, ..RunOptions::default() };
-        let result = run(&plan.fleet.fleet, &mut traffic, &policy.spec, &options)
-            .map_err(|error| Failure::Usage(error.to_string()))?;
-        Ok(Timeline { policy: policy.name.clone(), rate: stage.load.rate(), points: result.timeline })
-    })
+        let options = RunOptions { sample_every, ..RunOptions::default() };
+        execute::one(plan, *stage, &plan.policies[policy], seed, number % pools, options)
+    })?;
+    let mut parts = parts.into_iter();
+    let timeline = |policy: usize| Timeline {
+        policy: plan.policies[policy].name.clone(),
+        rate: stage.load.rate(),
+        points: pools::merged(parts.by_ref().take(pools).collect()).timeline,
+    };
+    Ok(chosen.into_iter().map(timeline).collect())
 }
 
 /// The best of ours and of the rivals, and those that everybody knows; best first.

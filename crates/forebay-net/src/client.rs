@@ -55,7 +55,14 @@ pub struct ClientOptions {
     pub idle_timeout: Duration,
     /// Unused connections kept for one host and port; more are closed.
     pub max_idle_per_host: usize,
+    /// Size of a connection's read buffer in bytes, at least 8 KiB. It grows up
+    /// to twice that while answers are long, and is kept as long as the
+    /// connection is; a longer response head is refused.
+    pub read_buffer: usize,
 }
+
+/// The least that hyper reads with.
+const LEAST_READ_BUFFER: usize = 8 << 10;
 
 impl Default for ClientOptions {
     fn default() -> ClientOptions {
@@ -63,6 +70,7 @@ impl Default for ClientOptions {
             connect_timeout: Duration::from_secs(2),
             idle_timeout: Duration::from_secs(4),
             max_idle_per_host: 64,
+            read_buffer: 400 << 10,
         }
     }
 }
@@ -373,7 +381,9 @@ impl Pool {
             .map_err(|source| ClientError::Connect { address: address(), source })?;
         let received = Arc::new(AtomicU64::new(0));
         let io = TokioIo::new(Counted { stream, received: Arc::clone(&received) });
-        let (sender, connection) = http1::handshake(io).await.map_err(|source| ClientError::Exchange {
+        let mut builder = http1::Builder::new();
+        builder.max_buf_size(self.options.read_buffer.max(LEAST_READ_BUFFER));
+        let (sender, connection) = builder.handshake(io).await.map_err(|source| ClientError::Exchange {
             address: address(),
             during: "setting up the connection",
             source,

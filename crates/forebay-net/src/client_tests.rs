@@ -236,3 +236,38 @@ async fn json_is_posted_whole() {
         "{seen}"
     );
 }
+
+#[tokio::test]
+async fn a_read_buffer_does_not_grow_with_the_answer() {
+    const BUFFER: usize = 16 << 10;
+    const LENGTH: usize = 4 << 20;
+    let (listener, url) = listen().await;
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_head(&mut stream).await;
+        answer(&mut stream, &"x".repeat(LENGTH)).await;
+    });
+    let client = Client::new(ClientOptions { read_buffer: BUFFER, ..ClientOptions::default() });
+    let mut body = client.send(Request::get(url).body(Full::default()).unwrap()).await.unwrap().into_body();
+    let mut length = 0;
+    while let Some(frame) = body.frame().await {
+        let data = frame.unwrap().into_data().unwrap();
+        assert!(data.len() <= 2 * BUFFER, "{} bytes at once", data.len());
+        length += data.len();
+    }
+    assert_eq!(length, LENGTH);
+    server.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_read_buffer_below_the_least_is_the_least() {
+    let (listener, url) = listen().await;
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        read_head(&mut stream).await;
+        answer(&mut stream, "here").await;
+    });
+    let client = Client::new(ClientOptions { read_buffer: 0, ..ClientOptions::default() });
+    assert_eq!(client.get(&url, LIMIT, 10).await.unwrap().2, "here");
+    server.await.unwrap();
+}

@@ -17,6 +17,10 @@ pub(crate) const MAX_PAGE: usize = 5 << 20;
 /// Longest body of an answer that cannot be used; the connection closes at a longer one.
 const MAX_REFUSAL: usize = 64 << 10;
 
+/// Read at once at most. A connection keeps its buffer as long as it lives,
+/// and one that grew with the page would hold twice the page.
+const READ_BUFFER: usize = 16 << 10;
+
 /// Buffers that grew beyond this are not kept for the next page.
 const KEPT_BUFFER: usize = 256 << 10;
 
@@ -76,6 +80,7 @@ impl Pages {
             // An endpoint is asked for one page after the other; a few more
             // are for what several endpoints share, as the exporter of a node's GPUs.
             max_idle_per_host: 4,
+            read_buffer: READ_BUFFER,
             ..ClientOptions::default()
         };
         Pages { client: Client::new(options), buffers: Mutex::default() }

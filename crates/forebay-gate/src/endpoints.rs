@@ -15,6 +15,7 @@ use forebay_core::{
 use forebay_predict::{ClassFit, NetworkTime, Speeds, StepModel};
 use serde::{Deserialize, Serialize};
 
+use crate::peers::PeerLoad;
 use crate::pick::cost::PREFILL_WINDOW_MS;
 use crate::residents::Residents;
 use crate::row::{Charge, Row};
@@ -87,6 +88,8 @@ pub(crate) struct Endpoints {
     member: Vec<bool>,
     free: Vec<u32>,
     rows: Vec<Row>,
+    /// What other gateways have there, all together; empty while none told.
+    peers: Vec<PeerLoad>,
     runs: Vec<Runs>,
     residents: Vec<Residents>,
     network: NetworkTime,
@@ -119,6 +122,7 @@ impl Default for Endpoints {
             member: Vec::new(),
             free: Vec::new(),
             rows: Vec::new(),
+            peers: Vec::new(),
             runs: Vec::new(),
             residents: Vec::new(),
             network: NetworkTime::new(),
@@ -158,6 +162,9 @@ impl Endpoints {
         self.ready_since[i] = (state == EndpointState::Ready).then_some(now);
         self.member[i] = true;
         self.rows[i] = Row::default();
+        if let Some(peers) = self.peers.get_mut(i) {
+            *peers = PeerLoad::default();
+        }
         self.runs[i] = Runs::default();
         self.residents[i] = Residents::default();
         self.network.leave(slot);
@@ -281,12 +288,15 @@ impl Endpoints {
     /// off, and what is left moves the estimate only half the way.
     fn learn_foreign(&mut self, slot: u32, report: &LoadReport) {
         let (Some(running), waiting) = (report.running, report.waiting.unwrap_or(0)) else { return };
+        let peers = self.peer(slot);
         let row = &mut self.rows[slot as usize];
-        let ours = row.requests.max(row.reported_requests);
+        let ours = row.requests.max(row.reported_requests).saturating_add(peers.requests);
         row.reported_requests = row.requests;
         let others = (running + waiting).saturating_sub(ours) as f32;
         let memory = match (report.kv_usage, row.inverse_memory > 0.0) {
-            (Some(usage), true) => (usage / row.inverse_memory - row.context as f32).max(0.0),
+            (Some(usage), true) => {
+                (usage / row.inverse_memory - (row.context + peers.context) as f32).max(0.0)
+            }
             _ => 0.0,
         };
         let tokens = if others > 0.0 { memory } else { 0.0 };
@@ -346,6 +356,76 @@ impl Endpoints {
         self.rows[slot as usize].work
     }
 
+    /// What other gateways have there, by their last word.
+    pub(crate) fn peer(&self, slot: u32) -> PeerLoad {
+        self.peers.get(slot as usize).copied().unwrap_or_default()
+    }
+
+    /// Takes in what other gateways have there, all together. What they sent
+    /// lately decays from now on as this Gate's own.
+    pub(crate) fn set_peers(&mut self, slot: u32, sum: PeerLoad, now: Time) {
+        let scale = self.decay(now).recip() as f32;
+        if self.peers.len() < self.rows.len() {
+            self.peers.resize(self.rows.len(), PeerLoad::default());
+        }
+        self.peers[slot as usize] = PeerLoad { dispatched_ms: sum.dispatched_ms * scale, ..sum };
+    }
+
+    /// Whether any other gateway ever told what it has.
+    pub(crate) fn has_peers(&self) -> bool {
+        !self.peers.is_empty()
+    }
+
+    /// Requests there, those of other gateways and of others' clients included.
+    pub(crate) fn all_requests(&self, slot: u32) -> f32 {
+        self.row(slot).all_requests() + self.peer(slot).requests as f32
+    }
+
+    /// Requests that gateways sent there and that have not ended.
+    pub(crate) fn all_in_flight(&self, slot: u32) -> u32 {
+        self.in_flight(slot).saturating_add(self.peer(slot).requests)
+    }
+
+    /// Outstanding work that gateways sent there.
+    pub(crate) fn all_work(&self, slot: u32) -> u64 {
+        self.work(slot).saturating_add(self.peer(slot).work)
+    }
+
+    /// Streams past their first token, likewise.
+    pub(crate) fn all_streams(&self, slot: u32) -> f32 {
+        self.row(slot).all_streams() + self.peer(slot).streams as f32
+    }
+
+    /// Context of everything in flight, likewise.
+    pub(crate) fn all_context(&self, slot: u32) -> f32 {
+        self.row(slot).all_context() + self.peer(slot).context as f32
+    }
+
+    /// What this Gate itself has in flight, for its peers; `decay` is that of
+    /// [`Endpoints::decay`] now.
+    pub(crate) fn own_loads(&self, decay: f64) -> Vec<(EndpointId, PeerLoad)> {
+        let mut loads = Vec::new();
+        for (i, row) in self.rows.iter().enumerate() {
+            let dispatched_ms = (row.dispatched * decay) as f32;
+            if !self.member[i] || row.requests == 0 && dispatched_ms < 1.0 {
+                continue;
+            }
+            let load = PeerLoad {
+                requests: row.requests,
+                streams: row.streams,
+                owed_us: row.owed_us,
+                work: row.work,
+                context: row.context,
+                blocks: row.blocks,
+                tail: row.tail,
+                dispatched_ms,
+                classes: row.classes,
+            };
+            loads.push((self.id(i as u32), load));
+        }
+        loads
+    }
+
     pub(crate) fn row(&self, slot: u32) -> &Row {
         &self.rows[slot as usize]
     }
@@ -358,7 +438,8 @@ impl Endpoints {
     /// Share of its time that it spent in prefill lately, as far as this Gate knows.
     pub(crate) fn prefill_share(&self, slot: u32, decay: f64) -> f32 {
         let row = &self.rows[slot as usize];
-        (row.dispatched * decay) as f32 * row.prefill_factor / PREFILL_WINDOW_MS
+        let peers = f64::from(self.peer(slot).dispatched_ms);
+        ((row.dispatched + peers) * decay) as f32 * row.prefill_factor / PREFILL_WINDOW_MS
     }
 
     /// What turns `Row::dispatched` into its value now; one exponential for all.
@@ -448,6 +529,9 @@ impl Endpoints {
         let decay = self.decay(now);
         for row in &mut self.rows {
             row.dispatched *= decay;
+        }
+        for peers in &mut self.peers {
+            peers.dispatched_ms *= decay as f32;
         }
         self.epoch = now;
     }

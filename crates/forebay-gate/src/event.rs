@@ -1,5 +1,6 @@
 //! What the Gate is told, and what follows from it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use forebay_core::{
@@ -7,6 +8,7 @@ use forebay_core::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::peers::PeerWord;
 use crate::pool::PoolConfig;
 use crate::verdict::{Decision, Refusal};
 
@@ -52,6 +54,15 @@ pub enum Event {
     Leave(EndpointId),
     /// A pool appears or is configured anew; waiting requests keep their place.
     Configure(PoolId, PoolConfig),
+    /// This gateway is one of several before the same endpoints.
+    Among {
+        /// Its number among them, from 0: all agree on who has which.
+        me: u32,
+        /// How many there are, itself included.
+        gateways: u32,
+    },
+    /// Another gateway told what it has in flight; none: nothing new since.
+    Peer(u32, Option<Arc<PeerWord>>),
     /// The time given by [`crate::Gate::next_timer`] has come.
     Timer,
 }

@@ -13,6 +13,7 @@ use crate::admit::Admit;
 use crate::endpoints::{EndpointLoad, Endpoints};
 use crate::event::{Effects, Event};
 use crate::explain::{DecisionRecord, Ring};
+use crate::peers::Peers;
 use crate::place::Scratch;
 use crate::pool::{Pool, PoolLoad};
 use crate::ticket::{Stage, Tickets};
@@ -43,6 +44,7 @@ pub struct Gate {
     pub(crate) shadow_rng: Pcg64Mcg,
     /// When requests whose first token nobody sees are taken to have it.
     pub(crate) unseen: BTreeSet<(Time, TicketId)>,
+    pub(crate) peers: Peers,
     pub(crate) decisions: Ring,
     /// Kept for its memory.
     #[serde(skip)]
@@ -59,6 +61,7 @@ impl Gate {
             rng: Pcg64Mcg::seed_from_u64(seed),
             shadow_rng: Pcg64Mcg::seed_from_u64(!seed),
             unseen: BTreeSet::new(),
+            peers: Peers::default(),
             decisions: Ring::new(DECISIONS_KEPT),
             scratch: Scratch::default(),
         }
@@ -132,6 +135,9 @@ impl Gate {
     pub fn apply(&mut self, now: Time, event: Event) -> Effects {
         self.catch_up(now);
         let mut effects = Effects::default();
+        if !self.peers.is_empty() {
+            self.forget_peers(now);
+        }
         match event {
             Event::Progress(batch) => {
                 for progress in batch {
@@ -154,6 +160,8 @@ impl Gate {
                 self.endpoints.no_learning = config.without.speeds;
                 self.wake(now, id, &mut effects);
             }
+            Event::Among { me, gateways } => self.stand_among(me, gateways),
+            Event::Peer(number, word) => self.hear_peer(now, number, word),
             Event::Timer => self.wake_all(now, &mut effects),
             Event::Join(pool, facts, state) => {
                 let slot = match self.endpoints.by_name(&facts.name) {

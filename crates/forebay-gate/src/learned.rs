@@ -7,6 +7,7 @@ use forebay_predict::{Arrivals, Ewma, TpotCorrection, Watchdog};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoints::Endpoints;
+use crate::peers::PeerWord;
 use crate::pick::cost::{SLO_CLASSES, SloClass, Weights};
 
 /// What a missed TPOT limit costs when there is no TTFT limit to measure it
@@ -123,7 +124,22 @@ impl Learned {
     /// the bound the nearest existing class is taken: limits come from clients.
     pub(crate) fn class_of(&mut self, facts: &RequestFacts, weights: &Weights) -> u8 {
         let limit = facts.slo.tpot_ms.filter(|ms| *ms > 0.0).unwrap_or(f32::INFINITY);
-        let class = SloClass { tpot_limit: limit, value: value_of(facts, weights) };
+        self.index_of(SloClass { tpot_limit: limit, value: value_of(facts, weights) })
+    }
+
+    /// Turns the classes of a peer's word into this pool's own.
+    pub(crate) fn translate(&mut self, word: &mut PeerWord) {
+        let classes: Vec<usize> =
+            word.classes.iter().take(SLO_CLASSES).map(|class| usize::from(self.index_of(*class))).collect();
+        for (_, load) in &mut word.loads {
+            let theirs = std::mem::take(&mut load.classes);
+            for (count, &own) in theirs.iter().zip(&classes) {
+                load.classes[own] += count;
+            }
+        }
+    }
+
+    fn index_of(&mut self, class: SloClass) -> u8 {
         if let Some(at) = self.classes.iter().position(|known| *known == class) {
             return at as u8;
         }
@@ -132,7 +148,7 @@ impl Learned {
             return self.classes.len() as u8 - 1;
         }
         let distance = |known: &SloClass| {
-            let ratio = (known.tpot_limit / limit).ln().abs();
+            let ratio = (known.tpot_limit / class.tpot_limit).ln().abs();
             // Infinity over infinity: both without a limit.
             let apart = if ratio.is_nan() { 0.0 } else { ratio };
             apart + ((known.value + 1.0) / (class.value + 1.0)).ln().abs()

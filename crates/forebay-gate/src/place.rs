@@ -6,6 +6,7 @@ use forebay_predict::Predicted;
 use crate::endpoints::{Endpoints, FirstTokens, Sent};
 use crate::explain::{Candidate, DecisionRecord};
 use crate::gate::Gate;
+use crate::peers::Standing;
 use crate::pick::cost::{self, LANES};
 use crate::pick::{Policy, View, block_of, common, total_work};
 use crate::pool::Pool;
@@ -42,6 +43,10 @@ impl Gate {
         self.endpoints.refresh(now);
         let ticket = self.tickets.get_mut(id)?;
         let pool = self.pools.get_mut(ticket.facts.pool.index())?.as_mut()?;
+        let standing = match self.peers.is_empty() {
+            true => Standing::ALONE,
+            false => self.peers.standing(now, f64::from(pool.learned.arrivals_per_ms(now))),
+        };
         self.scratch.read(ticket, &self.endpoints);
         let chosen = choose(
             now,
@@ -49,6 +54,7 @@ impl Gate {
             ticket,
             pool,
             &mut self.endpoints,
+            standing,
             &mut self.scratch,
             &mut self.rng,
             &mut self.shadow_rng,
@@ -81,13 +87,14 @@ fn choose(
     ticket: &Ticket,
     pool: &mut Pool,
     endpoints: &mut Endpoints,
+    standing: Standing,
     scratch: &mut Scratch,
     rng: &mut rand_pcg::Pcg64Mcg,
     shadow_rng: &mut rand_pcg::Pcg64Mcg,
 ) -> Option<(DecisionRecord, Sending)> {
     let facts = &*ticket.facts;
     let fallback = pool.in_fallback();
-    narrow(now, ticket, pool, endpoints, scratch);
+    let ready = narrow(now, ticket, pool, endpoints, standing, scratch);
     let Pool { config, policy, fallback: instead, shadow, learned, ramping, .. } = pool;
     learned.refresh(now, &scratch.candidates, endpoints);
     let weights = config.weights();
@@ -99,6 +106,8 @@ fn choose(
         facts,
         held: &scratch.held,
         extra: &scratch.extra,
+        ready,
+        share: standing.share as f32,
         ramping,
         learned,
         config,
@@ -202,13 +211,14 @@ fn choose(
 fn sending(view: &View<'_>, slot: u32, block: &cost::Block, priced: &cost::Priced) -> (Predicted, f32, f32) {
     let row = view.endpoints.row(slot);
     let model = view.endpoints.model(slot);
-    let (streams, context) = (f64::from(row.all_streams()), f64::from(row.all_context()));
+    let endpoints = view.endpoints;
+    let (streams, context) = (f64::from(endpoints.all_streams(slot)), f64::from(endpoints.all_context(slot)));
     let step = model.step_ms(streams, context);
     let tax = model.interference(streams, step);
     let prompt = f64::from(view.facts.prompt_tokens);
     let held = f64::from(view.held(slot)).min(prompt);
     let prefill = model.prefill_ms(prompt - held, held);
-    let owed = row.owed_us as f64 * 1e-3;
+    let owed = (row.owed_us + endpoints.peer(slot).owed_us) as f64 * 1e-3;
     // The wait for memory is the one that was priced, less the endpoint's own slowness.
     let memory = f64::from(priced.backlog[0] - block.owed[0]) / f64::from(row.decode_factor);
     let base = Predicted {
@@ -219,15 +229,25 @@ fn sending(view: &View<'_>, slot: u32, block: &cost::Block, priced: &cost::Price
     let output = f64::from(view.facts.output_tokens);
     let share = f64::from(block.prefill_share[0]) / f64::from(row.prefill_factor)
         + prefill / f64::from(cost::PREFILL_WINDOW_MS);
-    let tpot = model.tpot_ms(f64::from(row.all_requests()) + 1.0, context + prompt + output / 2.0, share);
+    let tpot =
+        model.tpot_ms(f64::from(endpoints.all_requests(slot)) + 1.0, context + prompt + output / 2.0, share);
     (base, tpot as f32, prefill as f32)
 }
 
 /// Who may be picked for this request: the eligible, less those that it must
-/// not go to. Endpoints that ramp up drop out while they have their share.
-fn narrow(now: Time, ticket: &Ticket, pool: &mut Pool, endpoints: &mut Endpoints, scratch: &mut Scratch) {
+/// not go to. Endpoints that ramp up drop out while they have their share, and
+/// with several gateways those outside this one's window. Returns how many
+/// there were before the window.
+fn narrow(
+    now: Time,
+    ticket: &Ticket,
+    pool: &mut Pool,
+    endpoints: &mut Endpoints,
+    standing: Standing,
+    scratch: &mut Scratch,
+) -> usize {
     let facts = &*ticket.facts;
-    let Scratch { candidates: out, extra, .. } = scratch;
+    let Scratch { candidates: out, extra, held, .. } = scratch;
     pool.end_ramps(endpoints, now);
     out.clear();
     out.extend_from_slice(pool.eligible());
@@ -245,9 +265,23 @@ fn narrow(now: Time, ticket: &Ticket, pool: &mut Pool, endpoints: &mut Endpoints
     {
         out.retain(|&slot| endpoints.serves(slot, adapter));
     }
-    if pool.ramping.is_empty() {
-        return;
+    if !pool.ramping.is_empty() {
+        rest_ramping(now, pool, endpoints, out);
     }
+    let ready = out.len();
+    if let Some(window) = pool.window(standing) {
+        let inside = |slot: &u32| {
+            window.has(*slot) || 2 * held.get(*slot as usize).copied().unwrap_or(0) > facts.prompt_tokens
+        };
+        if out.iter().any(inside) {
+            out.retain(inside);
+        }
+    }
+    ready
+}
+
+/// Endpoints that ramp up and have their share already drop out.
+fn rest_ramping(now: Time, pool: &Pool, endpoints: &Endpoints, out: &mut Vec<u32>) {
     let in_flight: u32 = out.iter().map(|&slot| endpoints.in_flight(slot)).sum();
     let mean = (f64::from(in_flight) + 1.0) / out.len().max(1) as f64;
     let has_share = |slot: u32| {

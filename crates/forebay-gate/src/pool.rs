@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::admit::{Admission, AdmissionConfig};
 use crate::endpoints::Endpoints;
+use crate::peers::Standing;
 use crate::pick::cost::Weights;
 use crate::pick::{self, AnyPolicy, Policy};
 use crate::policy_kind::PolicyKind;
@@ -124,6 +125,21 @@ pub struct PoolLoad {
     pub shadow_difference_ms: f64,
 }
 
+/// The endpoints that a gateway sends cold prompts to.
+pub(crate) struct Window<'a> {
+    places: &'a [u32],
+    ring: usize,
+    first: usize,
+    width: usize,
+}
+
+impl Window<'_> {
+    pub(crate) fn has(&self, slot: u32) -> bool {
+        let place = self.places.get(slot as usize).copied().unwrap_or(u32::MAX) as usize;
+        place < self.ring && (place + self.ring - self.first) % self.ring < self.width
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Pool {
     pub(crate) config: PoolConfig,
@@ -138,6 +154,9 @@ pub(crate) struct Pool {
     /// Slots of the members that may be picked, sorted; kept up to date on
     /// change, so that a pick starts from a ready list.
     eligible: Vec<u32>,
+    /// Their places in the order that all gateways agree on, by slot, and how
+    /// many there are; empty until there are several gateways.
+    ring: Vec<u32>,
     /// Those of them that ramp up.
     pub(crate) ramping: Vec<u32>,
 }
@@ -153,6 +172,7 @@ impl Pool {
             admission: Admission::new(config.admission),
             members: Vec::new(),
             eligible: Vec::new(),
+            ring: Vec::new(),
             ramping: Vec::new(),
         }
     }
@@ -191,6 +211,9 @@ impl Pool {
     pub(crate) fn refresh(&mut self, endpoints: &Endpoints, now: Time) {
         self.eligible.clear();
         self.eligible.extend(self.members.iter().filter(|&&s| endpoints.is_ready(s)));
+        if !self.ring.is_empty() {
+            self.order_ring(endpoints);
+        }
         self.ramping.clear();
         let ramps = |slot: u32| self.config.slow_start.is_ramping(endpoints.ready_since(slot), now);
         self.ramping.extend(self.eligible.iter().copied().filter(|&slot| ramps(slot)));
@@ -212,6 +235,30 @@ impl Pool {
             }
             ramps
         });
+    }
+
+    /// This gateway's part of the fleet for cold prompts; none when it is all.
+    pub(crate) fn window(&self, standing: Standing) -> Option<Window<'_>> {
+        let priced = matches!(self.config.policy, PolicyKind::Predictive | PolicyKind::Learned);
+        if !priced || self.config.without.window || self.ring.is_empty() {
+            return None;
+        }
+        let ring = self.eligible.len();
+        let (first, width) = standing.window(ring)?;
+        Some(Window { places: &self.ring, ring, first, width })
+    }
+
+    /// Puts the eligible in the order of the hashes of their names, which is
+    /// the same at every gateway; O(eligible · log), on membership changes only.
+    pub(crate) fn order_ring(&mut self, endpoints: &Endpoints) {
+        let mut order: Vec<(u64, u32)> =
+            self.eligible.iter().map(|&slot| (endpoints.name_hash(slot), slot)).collect();
+        order.sort_unstable();
+        self.ring.clear();
+        self.ring.resize(endpoints.slots(), u32::MAX);
+        for (place, (_, slot)) in order.into_iter().enumerate() {
+            self.ring[slot as usize] = place as u32;
+        }
     }
 
     pub(crate) fn has(&self, slot: u32) -> bool {

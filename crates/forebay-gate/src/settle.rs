@@ -152,7 +152,8 @@ impl Gate {
     fn learn_stretch(&mut self, now: Time, slot: u32, from: (Time, u32), tokens: u32) {
         let (since, before) = from;
         let came = tokens.saturating_sub(before);
-        if came >= MIN_STRETCH && self.endpoints.row(slot).only_decoded(since) {
+        let others = self.endpoints.peer(slot).requests;
+        if came >= MIN_STRETCH && others == 0 && self.endpoints.row(slot).only_decoded(since) {
             let took = now.since(since).as_secs_f64() * 1e3 / f64::from(came);
             self.endpoints.learn_tokens(slot, took, came, now);
         }
@@ -164,10 +165,11 @@ impl Gate {
         let row = self.endpoints.row(sending.slot);
         let model = self.endpoints.model(sending.slot);
         let decode_factor = f64::from(row.decode_factor);
+        let (requests, context) =
+            (self.endpoints.all_requests(sending.slot), self.endpoints.all_context(sending.slot));
         let share =
             self.endpoints.prefill_share(sending.slot, self.endpoints.decay(now)) / row.prefill_factor;
-        let at_end =
-            model.tpot_ms(f64::from(row.all_requests()), f64::from(row.all_context()), f64::from(share));
+        let at_end = model.tpot_ms(f64::from(requests), f64::from(context), f64::from(share));
         let base = (f64::from(sending.tpot_base_ms) + at_end) / 2.0;
         if let Some(pool) = self.pool_mut(pool) {
             pool.learned.tpot(observed_ms, base * decode_factor);

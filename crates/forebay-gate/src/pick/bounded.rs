@@ -20,7 +20,7 @@ impl Bound {
         let (mut weights, mut in_flight) = (0.0, 1.0);
         for &slot in view.candidates {
             weights += view.weight(slot);
-            in_flight += f64::from(view.endpoints.row(slot).all_requests());
+            in_flight += f64::from(view.endpoints.all_requests(slot));
         }
         let factor = view.config.hash_balance_factor;
         let factor = if factor.is_finite() { factor.max(1.0) } else { 1.25 };
@@ -32,7 +32,7 @@ impl Bound {
     pub(super) fn has_room(&self, view: &View<'_>, slot: u32) -> bool {
         let bound = (self.per_weight * view.weight(slot)).ceil();
         // Others' requests are an estimate: part of one is none.
-        f64::from(view.endpoints.row(slot).all_requests()).floor() + 1.0 <= bound
+        f64::from(view.endpoints.all_requests(slot)).floor() + 1.0 <= bound
     }
 }
 
@@ -56,7 +56,7 @@ pub(super) fn least_work(
     for &slot in view.candidates.iter().filter(|&&slot| may(slot)) {
         let row = view.endpoints.row(slot);
         let left = own.saturating_sub(u64::from(view.held(slot)));
-        let work = (row.work + left) as f64 + f64::from(row.foreign_requests) * others;
+        let work = (view.endpoints.all_work(slot) + left) as f64 + f64::from(row.foreign_requests) * others;
         let (score, of_late) = (work / view.weight(slot), row.dispatched);
         if let Some((pick, least)) = best {
             match score.total_cmp(&pick.score).then(of_late.total_cmp(&least)) {

@@ -57,13 +57,13 @@ impl Policy for ConsistentHash {
         let mut in_flight = 1.0;
         for &slot in view.candidates {
             weights += view.weight(slot);
-            in_flight += f64::from(view.endpoints.in_flight(slot));
+            in_flight += f64::from(view.endpoints.all_in_flight(slot));
         }
         let mut best: Option<Pick> = None;
         for &slot in view.candidates {
             let weight = view.weight(slot);
             let bound = (self.factor * in_flight * weight / weights).ceil();
-            if f64::from(view.endpoints.in_flight(slot)) + 1.0 > bound {
+            if f64::from(view.endpoints.all_in_flight(slot)) + 1.0 > bound {
                 continue;
             }
             let hash =

@@ -78,9 +78,11 @@ pub(crate) struct Common {
 
 /// One class of requests in flight: its TPOT limit and what a miss is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct SloClass {
-    pub(crate) tpot_limit: f32,
-    pub(crate) value: f32,
+pub struct SloClass {
+    /// Milliseconds per token; infinite when there is no limit.
+    pub tpot_limit: f32,
+    /// Milliseconds of delay that one would accept to avoid a miss.
+    pub value: f32,
 }
 
 /// Eight candidates. Constants are those of the endpoint as learned.

@@ -35,7 +35,7 @@ pub(crate) struct LeastQueue {
 ///
 /// Work counts the prompts of those that have no first token yet as well;
 /// theirs are taken to be as long as those of the others.
-fn tokens_left(row: &Row, usual_output: f32) -> f32 {
+fn tokens_left(row: &Row, peers: u32, usual_output: f32) -> f32 {
     let prompts = if row.requests == 0 {
         0.0
     } else {
@@ -43,7 +43,7 @@ fn tokens_left(row: &Row, usual_output: f32) -> f32 {
     };
     let ours = (row.work as f32 - prompts).max(0.0) / WORK_PER_OUTPUT_TOKEN as f32;
     // Of others' requests only the number is known; they are half done on average.
-    ours + row.foreign_requests * usual_output * 0.5
+    ours + (row.foreign_requests + peers as f32) * usual_output * 0.5
 }
 
 impl Policy for LeastQueue {
@@ -59,9 +59,11 @@ impl Policy for LeastQueue {
             let priced = cost::price(&block, &common, view.learned.classes(), &weights);
             for (lane, &slot) in slots.iter().enumerate() {
                 let row = view.endpoints.row(slot);
-                let context = (row.all_context() + common.prompt) / (row.all_requests() + 1.0);
+                let context = (view.endpoints.all_context(slot) + common.prompt)
+                    / (view.endpoints.all_requests(slot) + 1.0);
                 let per_token = row.step / STREAMS_PER_STEP + row.per_stream + row.per_context * context;
-                let end = priced.ttft[lane] + tokens_left(row, common.usual_output) * per_token;
+                let end = priced.ttft[lane]
+                    + tokens_left(row, view.endpoints.peer(slot).requests, common.usual_output) * per_token;
                 self.scores.push(f64::from(end) / view.ramp(slot));
             }
         }

@@ -12,7 +12,7 @@ pub(crate) struct LeastRequest;
 /// Requests in flight once this one is there, per unit of capacity. Counting
 /// this one sends the first request of an idle fleet to the heaviest endpoint.
 pub(super) fn requests_per_weight(view: &View<'_>, slot: u32) -> f64 {
-    (f64::from(view.endpoints.in_flight(slot)) + 1.0) / view.weight(slot)
+    (f64::from(view.endpoints.all_in_flight(slot)) + 1.0) / view.weight(slot)
 }
 
 impl Policy for LeastRequest {

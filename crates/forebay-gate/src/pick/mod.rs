@@ -62,6 +62,10 @@ pub(crate) struct View<'a> {
     pub(crate) held: &'a [u32],
     /// The operator's own cost in milliseconds, by slot; empty when there is none.
     pub(crate) extra: &'a [f32],
+    /// Endpoints that all gateways together send to.
+    pub(crate) ready: usize,
+    /// This gateway's share of all arrivals, above 0; 1 when it is alone.
+    pub(crate) share: f32,
     /// Slots that ramp up.
     pub(crate) ramping: &'a [u32],
     /// What the pool has learned.

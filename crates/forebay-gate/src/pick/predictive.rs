@@ -99,7 +99,8 @@ pub(crate) fn common(view: &View<'_>, weights: &Weights, backlog_ms: f32) -> Com
     let facts = view.facts;
     let (learned, without) = (view.learned, view.config.without);
     let limit = |ms: Option<f32>| ms.filter(|ms| *ms > 0.0).unwrap_or(f32::INFINITY);
-    let rate = learned.arrivals_per_ms(view.now) / view.candidates.len().max(1) as f32;
+    // Own arrivals stand for all: the others' are known by this one's share.
+    let rate = learned.arrivals_per_ms(view.now) / (view.share * view.ready.max(1) as f32);
     let capacity = learned.capacity_ms();
     let load = (rate * capacity).min(0.95);
     let price = (rate * (backlog_ms + capacity) / (1.0 - load)).clamp(0.0, weights.max_price);
@@ -143,12 +144,31 @@ pub(crate) fn block_of(view: &View<'_>, slots: &[u32], decay: f64) -> Block {
         block.per_token[lane] = row.per_token;
         block.per_pair[lane] = row.per_pair;
         block.budget[lane] = if without.tax { f32::INFINITY } else { row.budget };
+        if view.endpoints.has_peers() {
+            add_peers(&mut block, lane, view, slot, classes);
+        }
         block.inverse_memory[lane] = if without.memory { 0.0 } else { row.inverse_memory };
         for (class, count) in block.classes.iter_mut().zip(&row.classes).take(classes) {
-            class[lane] = *count as f32;
+            class[lane] += *count as f32;
         }
     }
     block
+}
+
+/// Adds what other gateways have at an endpoint.
+fn add_peers(block: &mut Block, lane: usize, view: &View<'_>, slot: u32, classes: usize) {
+    let peer = view.endpoints.peer(slot);
+    block.owed[lane] += peer.owed_us as f32 * 1e-3 * view.endpoints.row(slot).prefill_factor;
+    block.requests[lane] += peer.requests as f32;
+    block.streams[lane] += peer.streams as f32;
+    block.context[lane] += peer.context as f32;
+    block.pinned[lane] += match view.config.without.distinct {
+        true => peer.context as f32,
+        false => peer.blocks as f32 * view.facts.prefix.block_tokens + peer.tail as f32,
+    };
+    for (class, count) in block.classes.iter_mut().zip(&peer.classes).take(classes) {
+        class[lane] += *count as f32;
+    }
 }
 
 /// `predictive` with the weights of the pool's profile.

@@ -69,6 +69,8 @@ impl Scene {
             facts: &self.facts,
             held: &self.held,
             extra: &[],
+            ready: self.candidates.len(),
+            share: 1.0,
             ramping: &self.ramping,
             learned: &self.learned,
             config: &self.config,

@@ -57,6 +57,8 @@ impl Choose for AnyPolicy {
             facts,
             held,
             extra,
+            ready: candidates.len(),
+            share: 1.0,
             ramping,
             learned: &learned,
             config: &config,

@@ -13,7 +13,7 @@ use forebay_core::{
     EndpointId, Failure, LoadReport, ModelId, OrcaLoad, PoolId, Prefix, PrefixMatch, RequestFacts, TenantId,
     TicketId, Time,
 };
-use forebay_gate::Progress;
+use forebay_gate::{PeerWord, Progress};
 use forebay_predict::OutputLengths;
 use forebay_prefix::{IndexConfig, Matches, PrefixIndex, Tier};
 
@@ -266,6 +266,20 @@ impl Gateway {
         if let Some(id) = self.ids[number] {
             self.decider.orca(now, number, id, load);
         }
+    }
+
+    /// It is number `me` of so many before the same endpoints.
+    pub(crate) fn stand_among(&mut self, me: u32, gateways: u32) {
+        self.decider.stand_among(Time::ZERO, me, gateways);
+    }
+
+    /// What our Gate tells its peers; see [`Decider::word`].
+    pub(crate) fn word(&mut self, now: Time) -> Option<Option<Arc<PeerWord>>> {
+        self.decider.word(now)
+    }
+
+    pub(crate) fn hear_peer(&mut self, now: Time, number: u32, word: Option<Arc<PeerWord>>) -> Woken {
+        self.decider.hear_peer(now, number, word)
     }
 
     /// What it has in flight, for its peers.

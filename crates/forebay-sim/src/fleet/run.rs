@@ -160,7 +160,12 @@ pub fn run(
     let gateways: Vec<Gateway> = (0..fleet.gateways as u64)
         .map(|number| {
             let seed = options.seed.wrapping_mul(0x9e37_79b9).wrapping_add(number);
-            Gateway::new(policy, &fleet.endpoints, fleet.kv_events.is_some(), block_tokens, seed)
+            let mut gateway =
+                Gateway::new(policy, &fleet.endpoints, fleet.kv_events.is_some(), block_tokens, seed);
+            if fleet.gateways > 1 {
+                gateway.stand_among(number as u32, fleet.gateways as u32);
+            }
+            gateway
         })
         .collect();
     let nodes = fleet

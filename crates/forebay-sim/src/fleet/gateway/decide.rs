@@ -7,7 +7,7 @@ use forebay_core::{
     EndKind, EndpointFacts, EndpointId, EndpointState, Failure, LoadReport, OrcaLoad, Outcome, RequestFacts,
     TicketId, Time, Usage,
 };
-use forebay_gate::{Effects, Event, Gate, Progress, RepickReason, Verdict};
+use forebay_gate::{Effects, Event, Gate, PeerWord, Progress, RepickReason, Verdict};
 
 use super::{POOL, Routed, Woken};
 use crate::baselines::{Desk, Load};
@@ -24,6 +24,8 @@ pub(super) enum Decider {
 pub(super) struct OurGate {
     gate: Gate,
     numbers: Vec<u32>,
+    /// What it last told its peers.
+    said: Option<Arc<PeerWord>>,
 }
 
 /// How a request ended that was served.
@@ -75,7 +77,7 @@ impl Decider {
                 let mut gate = Gate::new(seed);
                 gate.keep_decisions(0);
                 gate.apply(Time::ZERO, Event::Configure(POOL, *config));
-                Decider::Gate(Box::new(OurGate { gate, numbers: Vec::new() }))
+                Decider::Gate(Box::new(OurGate { gate, numbers: Vec::new(), said: None }))
             }
             PolicySpec::Baseline(kind, knobs) => {
                 Decider::Desk(Box::new(Desk::new(*kind, knobs, endpoints, exact, block_tokens, seed)))
@@ -248,6 +250,33 @@ impl Decider {
                 ours.gate.apply(now, Event::Orca(id, load));
             }
             Decider::Desk(desk) => desk.orca(now.as_nanos(), number, load),
+        }
+    }
+
+    /// It is number `me` of so many.
+    pub(super) fn stand_among(&mut self, now: Time, me: u32, gateways: u32) {
+        if let Decider::Gate(ours) = self {
+            ours.apply(now, Event::Among { me, gateways });
+        }
+    }
+
+    /// What our Gate tells its peers; none for rivals. Nothing new since the
+    /// last time: no word in it.
+    pub(super) fn word(&mut self, now: Time) -> Option<Option<Arc<PeerWord>>> {
+        let Decider::Gate(ours) = self else { return None };
+        let word = ours.gate.word(now);
+        if ours.said.as_ref().is_some_and(|said| word.repeats(said)) {
+            return Some(None);
+        }
+        let word = Arc::new(word);
+        ours.said = Some(Arc::clone(&word));
+        Some(Some(word))
+    }
+
+    pub(super) fn hear_peer(&mut self, now: Time, number: u32, word: Option<Arc<PeerWord>>) -> Woken {
+        match self {
+            Decider::Gate(ours) => ours.apply(now, Event::Peer(number, word)),
+            Decider::Desk(_) => Woken::default(),
         }
     }
 

@@ -84,6 +84,14 @@ impl Run<'_> {
 
     /// Every gateway hears what all others have in flight.
     pub(super) fn share(&mut self) {
+        let now = self.time();
+        for number in 0..self.gateways.len() {
+            let Some(word) = self.gateways[number].word(now) else { break };
+            for other in (0..self.gateways.len()).filter(|other| *other != number) {
+                let woken = self.gateways[other].hear_peer(now, number as u32, word.clone());
+                self.wake(other as u32, woken);
+            }
+        }
         for number in 0..self.gateways.len() {
             self.others.clear();
             self.others.resize(self.nodes.len(), Load::default());

@@ -6,6 +6,9 @@
 //! batches in order to a [`KvSink`]. Where something stays missing, or another
 //! process answers at the address, the sink is told to forget first.
 //!
+//! TensorRT-LLM keeps its events in a queue until it is asked for them, which
+//! `poll` does.
+//!
 //! The ZeroMQ protocol is spoken here directly (`zmtp`): two socket types
 //! without authentication are small, and an engine that sends nonsense must not
 //! cost more memory than the settings say.
@@ -17,6 +20,7 @@ mod feeds;
 mod follower;
 mod link;
 mod listener;
+mod poll;
 mod replay;
 mod source;
 mod zmtp;

@@ -16,6 +16,9 @@ pub enum KvAddress {
     },
     /// A Unix socket.
     Ipc(PathBuf),
+    /// No socket of ZeroMQ: a URL that is asked again and again, as TensorRT-LLM
+    /// wants it ([`KvSource::polled`](super::KvSource::polled)).
+    Http(String),
 }
 
 /// Why a text is no address.
@@ -61,6 +64,7 @@ impl fmt::Display for KvAddress {
             KvAddress::Tcp { host, port } if host.contains(':') => write!(f, "tcp://[{host}]:{port}"),
             KvAddress::Tcp { host, port } => write!(f, "tcp://{host}:{port}"),
             KvAddress::Ipc(path) => write!(f, "ipc://{}", path.display()),
+            KvAddress::Http(url) => f.write_str(url),
         }
     }
 }
@@ -75,7 +79,7 @@ impl KvAddress {
     pub(super) fn at_host(self, new: &str) -> KvAddress {
         match self {
             KvAddress::Tcp { port, .. } => KvAddress::Tcp { host: new.to_owned(), port },
-            ipc => ipc,
+            other => other,
         }
     }
 
@@ -87,7 +91,7 @@ impl KvAddress {
                 let port = u16::try_from(u32::from(port).checked_add(rank)?).ok()?;
                 Some(KvAddress::Tcp { host, port })
             }
-            ipc => Some(ipc),
+            other => Some(other),
         }
     }
 }

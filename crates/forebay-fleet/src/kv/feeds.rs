@@ -17,6 +17,7 @@ use super::address::KvAddress;
 use super::counts::{Counts, KvStatus};
 use super::follower::{Follower, Incoming};
 use super::listener::{Listener, Route};
+use super::poll::Poller;
 use super::source::{KvSettings, KvSource};
 use super::zmtp::{Socket, ZmtpError};
 use super::{KvSink, link};
@@ -63,18 +64,22 @@ impl KvFeeds {
         }
         running.remove(&key);
         let counts = Arc::new(Counts::default());
-        let follower =
-            Follower::new(source.clone(), self.settings.clone(), counts.clone(), self.sink.clone());
-        let task = if source.bind {
+        let (settings, sink) = (self.settings.clone(), self.sink.clone());
+        let task = if matches!(source.events, KvAddress::Http(_)) {
+            let poller = Poller::new(source.clone(), settings, counts.clone(), sink);
+            Some(self.handle.spawn(poller.run()).abort_handle())
+        } else if source.bind {
             let listener = match running.listeners.entry(source.events.clone()) {
                 Entry::Occupied(listener) => listener.into_mut(),
                 Entry::Vacant(place) => {
                     place.insert(Listener::start(&self.handle, source.events.clone(), self.settings.clone()))
                 }
             };
+            let follower = Follower::new(source.clone(), settings, counts.clone(), sink);
             listener.add(Route::new(follower));
             None
         } else {
+            let follower = Follower::new(source.clone(), settings, counts.clone(), sink);
             Some(self.handle.spawn(follow(follower)).abort_handle())
         };
         running.feeds.insert(key, Feed { source, counts, task });

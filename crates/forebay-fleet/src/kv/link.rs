@@ -24,6 +24,7 @@ pub(super) async fn connect(
                 Box::new(stream)
             }
             KvAddress::Ipc(path) => Box::new(UnixStream::connect(path).await?),
+            KvAddress::Http(_) => return Err(ZmtpError::Protocol("a URL is no socket")),
         };
         Connection::open(io, socket, limits(settings)).await
     };

@@ -105,6 +105,7 @@ async fn bind(address: &KvAddress) -> io::Result<(Bound, KvAddress)> {
             }
             Ok((Bound::Ipc(UnixListener::bind(path)?), address.clone()))
         }
+        KvAddress::Http(_) => Err(io::Error::new(io::ErrorKind::InvalidInput, "a URL is no socket")),
     }
 }
 

@@ -24,6 +24,22 @@ pub struct KvSource {
     pub replay: Option<KvAddress>,
 }
 
+impl KvSource {
+    /// TensorRT-LLM at `url`: its events are asked for there, those of all its
+    /// ranks together. Each answer empties the engine's queue, so nobody else
+    /// may ask, be it another gateway.
+    pub fn polled(endpoint: &str, url: &str) -> KvSource {
+        KvSource {
+            endpoint: endpoint.to_owned(),
+            rank: 0,
+            events: KvAddress::Http(format!("{}{}", url.trim_end_matches('/'), super::poll::PATH)),
+            bind: false,
+            topic: String::new(),
+            replay: None,
+        }
+    }
+}
+
 /// How the addresses of an endpoint follow from its host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvTemplate {

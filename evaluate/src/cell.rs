@@ -65,9 +65,12 @@ pub(crate) const P95: usize = 2;
 pub(crate) const P99: usize = 3;
 
 impl Cell {
-    /// What it is known by: its inputs, written out.
+    /// What it is known by: its inputs, written out. A name changes nothing.
     pub(crate) fn inputs(&self) -> String {
-        format!("{self:?}")
+        let Cell { scenario, rate, policy, seed, timed } = self;
+        let Scenario { name: _, fleet, traffic, warmup, build_up_s, counted } = scenario;
+        let played = (fleet, traffic, warmup, build_up_s, counted);
+        format!("{:?}", (played, rate, policy, seed, timed))
     }
 
     pub(crate) fn run(&self) -> Result<Outcome, String> {

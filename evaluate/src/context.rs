@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use forebay_gate::{Profile, Weights};
 use forebay_sim::baselines::{BaselineKind, Knobs};
 
 use crate::cell::{Cell, Contender, Outcome};
@@ -15,8 +16,21 @@ pub(crate) struct Context<'a> {
     pub(crate) quick: bool,
     /// Of every cell.
     pub(crate) seeds: Vec<u64>,
-    /// What tuning found for each rival.
-    pub(crate) tuned: BTreeMap<BaselineKind, Knobs>,
+    pub(crate) tuned: Tuned,
+}
+
+/// What tuning found.
+#[derive(Clone, Debug)]
+pub(crate) struct Tuned {
+    pub(crate) rivals: BTreeMap<BaselineKind, Knobs>,
+    /// Of `predictive`.
+    pub(crate) prices: Weights,
+}
+
+impl Default for Tuned {
+    fn default() -> Tuned {
+        Tuned { rivals: BTreeMap::new(), prices: Profile::Balanced.weights() }
+    }
 }
 
 /// Outcomes by contender, load and seed.
@@ -28,7 +42,7 @@ pub(crate) struct Grid {
 impl Context<'_> {
     /// A rival as tuned, or at its defaults where it was not.
     pub(crate) fn best(&self, kind: BaselineKind) -> Contender {
-        match self.tuned.get(&kind) {
+        match self.tuned.rivals.get(&kind) {
             Some(knobs) => crate::contenders::tuned(kind, knobs),
             None => crate::contenders::rival(kind),
         }

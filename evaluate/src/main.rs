@@ -1,33 +1,37 @@
 //! The evaluation of policies: `cargo xtask evaluate` builds and runs this.
 #![allow(dead_code)]
 
+mod args;
+mod capacity;
 mod cell;
 mod contenders;
 mod context;
 mod doc;
+mod plot;
+mod progress;
+mod report;
 mod runner;
 mod scenario;
 mod sections;
 mod stats;
 mod store;
+mod sweep;
 mod traces;
+mod tune;
 mod workloads;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::args::Args;
 use crate::context::Context;
 use crate::runner::Runner;
 use crate::store::Store;
 
-/// `forebay-evaluate [--quick] [--jobs N] [--cells DIR] [--code HASH] [SECTION…]`
+/// `forebay-evaluate [--quick] [--jobs N] [--cells DIR] [--out DIR] [--code HASH]
+/// [--date DAY] [--commit COMMIT] [SECTION…]`
 fn main() -> ExitCode {
-    match evaluate() {
-        Ok(text) => {
-            println!("{text}");
-            ExitCode::SUCCESS
-        }
+    match Args::parse(std::env::args().skip(1)).and_then(|args| evaluate(&args)) {
+        Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("error: {message}");
             ExitCode::FAILURE
@@ -35,29 +39,27 @@ fn main() -> ExitCode {
     }
 }
 
-fn evaluate() -> Result<String, String> {
-    let (mut quick, mut jobs, mut cells, mut code) = (false, 2, None, String::new());
-    let mut wanted: Vec<String> = Vec::new();
-    let mut args = std::env::args().skip(1);
-    while let Some(arg) = args.next() {
-        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
-        match arg.as_str() {
-            "--quick" => quick = true,
-            "--jobs" => jobs = value()?.parse().map_err(|e| format!("--jobs: {e}"))?,
-            "--cells" => cells = Some(PathBuf::from(value()?)),
-            "--code" => code = value()?,
-            name if sections::ALL.iter().any(|(known, _)| *known == name) => wanted.push(arg),
-            other => return Err(format!("no section or option {other}")),
-        }
-    }
-    let runner = Runner::new(Store::open(cells.as_deref(), &code)?, jobs);
-    let seeds = if quick { vec![1] } else { vec![1, 2, 3, 4, 5] };
-    let context = Context { runner: &runner, quick, seeds, tuned: BTreeMap::new() };
-    let mut doc = doc::Doc::new();
+fn evaluate(args: &Args) -> Result<(), String> {
+    let runner = Runner::new(Store::open(args.cells.as_deref(), &args.code)?, args.jobs, args.quick);
+    // First, whatever was asked for: all sections compare with the tuned.
+    let tuning = tune::tune(&runner, args.quick)?;
+    let seeds = if args.quick { vec![1] } else { vec![1, 2, 3, 4, 5] };
+    let context = Context { runner: &runner, quick: args.quick, seeds, tuned: tuning.tuned };
+    let mut sections = Vec::new();
     for (name, section) in sections::ALL {
-        if wanted.is_empty() || wanted.iter().any(|w| w == name) {
-            doc.append(section(&context)?);
+        if args.wants(name) {
+            sections.push(section(&context)?);
         }
     }
-    Ok(doc.text().to_owned())
+    let mut doc = report::front(&context, args);
+    doc.append(tuning.doc);
+    sections.into_iter().for_each(|section| doc.append(section));
+    eprintln!("{} cells, {} of them run now", runner.asked(), runner.ran());
+    match &args.out {
+        Some(dir) => report::write(dir, &doc),
+        None => {
+            println!("{}", doc.text());
+            Ok(())
+        }
+    }
 }

@@ -55,24 +55,55 @@ impl Store {
         Ok(Store { code: code.to_owned(), inner: Mutex::new(Inner { cells, file }) })
     }
 
-    fn hash(&self, cell: &Cell) -> u128 {
+    /// What a cell is known by.
+    pub(crate) fn key(&self, cell: &Cell) -> u128 {
         xxhash_rust::xxh3::xxh3_128(format!("{}\n{}", self.code, cell.inputs()).as_bytes())
     }
 
     /// The outcome of a cell that was run before.
-    pub(crate) fn get(&self, cell: &Cell) -> Option<Outcome> {
-        let hash = self.hash(cell);
-        self.inner.lock().ok()?.cells.get(&hash).cloned()
+    pub(crate) fn get(&self, key: u128) -> Option<Outcome> {
+        self.inner.lock().ok()?.cells.get(&key).cloned()
     }
 
-    pub(crate) fn put(&self, cell: &Cell, outcome: &Outcome) -> Result<(), String> {
-        let hash = self.hash(cell);
+    pub(crate) fn put(&self, key: u128, outcome: &Outcome) -> Result<(), String> {
         let Ok(mut inner) = self.inner.lock() else { return Ok(()) };
-        inner.cells.insert(hash, outcome.clone());
-        let line = Line { cell: format!("{hash:032x}"), outcome: outcome.clone() };
+        inner.cells.insert(key, outcome.clone());
+        let line = Line { cell: format!("{key:032x}"), outcome: outcome.clone() };
         let Some(file) = &mut inner.file else { return Ok(()) };
         let mut text = serde_json::to_string(&line).map_err(|e| e.to_string())?;
         text.push('\n');
         file.write_all(text.as_bytes()).map_err(|e| format!("cannot keep a cell: {e}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contenders;
+    use crate::workloads;
+
+    #[test]
+    fn cells_are_found_again_by_the_same_code_only() {
+        let dir = std::env::temp_dir().join(format!("forebay-evaluate-{}", std::process::id()));
+        let scenario = workloads::tenants(2).unwrap();
+        let policy = contenders::predictive().policy;
+        let cell = Cell { scenario, rate: 3.0, policy, seed: 1, timed: false };
+        let renamed = Cell { scenario: cell.scenario.with("other", |_| {}), ..cell.clone() };
+        let outcome = Outcome { goodput: 0.5, decision_us: Some(1.5), ..Outcome::default() };
+        {
+            let store = Store::open(Some(&dir), "one").unwrap();
+            store.put(store.key(&cell), &outcome).unwrap();
+        }
+        let mut file = OpenOptions::new().append(true).open(dir.join("cells.jsonl")).unwrap();
+        file.write_all(b"{\"cell\":\"12").unwrap();
+        let found = |code: &str, cell: &Cell| {
+            let store = Store::open(Some(&dir), code).unwrap();
+            store.get(store.key(cell))
+        };
+        assert_eq!(found("one", &cell), Some(outcome.clone()));
+        assert_eq!(found("one", &renamed), Some(outcome));
+        assert_eq!(found("two", &cell), None);
+        assert_eq!(found("one", &Cell { seed: 2, ..cell.clone() }), None);
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -1,6 +1,8 @@
-//! The repository's own chores: `cargo xtask tidy`, `gendocs` and `bench`.
+//! The repository's own chores: `cargo xtask tidy`, `gendocs`, `bench` and
+//! `evaluate`.
 
 mod bench;
+mod evaluate;
 mod gendocs;
 mod tidy;
 
@@ -12,6 +14,10 @@ usage: cargo xtask COMMAND
   tidy                          check layers, purity, file sizes, links and the like
   gendocs [--check]             write the generated docs anew, or only compare them
   bench [--quick] [--out FILE]  build in release mode and compare with other proxies
+  evaluate [--quick] [--out DIR] [--cells DIR] [--jobs N] [SECTION...]
+                                compare policies in simulation; without options it writes
+                                docs/evaluation.md anew and takes an hour or so, in as many
+                                sittings as you like
 
 example: cargo xtask bench --quick --out bench.json";
 
@@ -23,6 +29,7 @@ fn main() -> ExitCode {
         ["gendocs"] => gendocs::run(false),
         ["gendocs", "--check"] => gendocs::run(true),
         ["bench", rest @ ..] => bench::run(rest),
+        ["evaluate", rest @ ..] => evaluate::run(rest),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             Ok(())

@@ -3,14 +3,15 @@
 //! ```text
 //! cargo run --release -p forebay-sim --example sim_bench -- [conversation|groups|saas|tasks|chat|agents|bursts|speed] \
 //!     [--trace FILE] [--rate R] [--requests N] [--endpoints N] [--seeds N] [--policies a,b,…] \
-//!     [--gateways N] [--kv-events MS] [--profile lean] [--copies N] [--first ROWS] [--scrape MS]
+//!     [--gateways N] [--kv-events MS] [--profile lean] [--copies N] [--first ROWS] [--scrape MS] \
+//!     [--without memory,tax,distinct,crowding,speeds,correction,window]
 //! ```
 
 use std::io::BufRead;
 use std::sync::Arc;
 use std::time::Duration;
 
-use forebay_gate::{PolicyKind, PoolConfig};
+use forebay_gate::{PolicyKind, PoolConfig, Without};
 use forebay_sim::baselines::{BaselineKind, Knobs};
 use forebay_sim::engine::Profile;
 use forebay_sim::fleet::{Fleet, PolicySpec, RunOptions, SimResult, run};
@@ -146,7 +147,18 @@ fn compare(args: &Args, make: Make<'_>, endpoints: f64, warmup: u64) -> Result<(
 }
 
 fn policies(args: &Args) -> Result<Vec<PolicySpec>, AnyError> {
+    let without = args.text("--without").unwrap_or("");
+    let gone = |part: &str| without.split(',').any(|name| name == part);
     let base = PoolConfig {
+        without: Without {
+            memory: gone("memory"),
+            tax: gone("tax"),
+            distinct: gone("distinct"),
+            crowding: gone("crowding"),
+            speeds: gone("speeds"),
+            correction: gone("correction"),
+            window: gone("window"),
+        },
         profile: args.text("--profile").unwrap_or("balanced").parse().map_err(|_| "no such profile")?,
         ..PoolConfig::default()
     };

@@ -147,10 +147,15 @@ impl Workload for MooncakeTrace {
             copy.offset += self.span;
             copy.salt = link(copy.salt, 1);
         }
-        // What shares a timestamp is spread over the step; order may change
-        // within it, as it was lost anyway, but time must not go backwards.
-        let next = rows[copy.at].timestamp_ms as f64 + copy.offset;
-        copy.next = (next + self.rng.random::<f64>() * self.spread).max(copy.next);
+        // What shares a timestamp is spread over the step, evenly: the next of
+        // so many that are left, in order, lies so far into what is left of it.
+        let from = rows[copy.at].timestamp_ms as f64 + copy.offset;
+        let same =
+            rows[copy.at..].iter().take_while(|other| other.timestamp_ms == rows[copy.at].timestamp_ms);
+        let left = same.count() as f64;
+        let (begin, end) = (from.max(copy.next), from + self.spread);
+        let into = 1.0 - self.rng.random::<f64>().powf(left.recip());
+        copy.next = begin + (end - begin).max(0.0) * into;
         self.order.push(Reverse((copy.next.to_bits(), first)));
         let full = (row.input_length / BLOCK) as usize;
         let chain: Arc<[u64]> = row.hash_ids.iter().take(full).map(|id| link(salt, *id)).collect();
@@ -176,6 +181,26 @@ mod tests {
     fn all(rate: f64, copies: usize, seed: u64) -> Vec<SimRequest> {
         let mut trace = MooncakeTrace::new(rows(), rate, copies, 400, seed);
         std::iter::from_fn(move || trace.next_request()).collect()
+    }
+
+    #[test]
+    fn what_shares_a_timestamp_is_spread_evenly() {
+        let rows: Arc<[MooncakeRow]> = (0..900u64)
+            .map(|i| MooncakeRow {
+                timestamp_ms: i / 30 * 3_000,
+                input_length: 512,
+                output_length: 1,
+                hash_ids: vec![i],
+            })
+            .collect();
+        let mut trace = MooncakeTrace::new(rows, 0.0, 1, 900, 5);
+        let all: Vec<f64> =
+            std::iter::from_fn(|| trace.next_request()).map(|r| r.arrival.as_millis_f64()).collect();
+        // Of 30 in a step as many in each half of it, and none at the same time.
+        let late = all.iter().filter(|ms| ms.rem_euclid(3_000.0) >= 1_500.0).count();
+        assert!((400..500).contains(&late), "{late} of 900 in the second half");
+        let together = all.windows(2).filter(|pair| pair[1] - pair[0] < 1e-3).count();
+        assert!(together < 5, "{together} at the same time as the one before");
     }
 
     #[test]

@@ -132,6 +132,15 @@ impl Pool {
         }
         Some(events.at(&host))
     }
+
+    /// Whether an endpoint is asked for its cache's changes at its own URL, as
+    /// TensorRT-LLM wants it, and publishes none: no address of a publisher was given.
+    pub fn polls_kv_events(&self, endpoint: &Endpoint) -> bool {
+        let by_default = |events: &KvEvents| events.url == KvEvents::default().url && !events.bind;
+        self.engine == Engine::Trtllm
+            && endpoint.kv_events.is_none()
+            && self.kv_events.as_ref().is_some_and(by_default)
+    }
 }
 
 /// What a good answer is: a request meets its SLO when both are kept.

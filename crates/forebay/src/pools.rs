@@ -75,6 +75,10 @@ pub(crate) fn kv_sources(config: &Config) -> Result<Vec<KvSource>, KvAddressErro
     for pool in &config.pools {
         for endpoint in &pool.endpoints {
             let Some(events) = pool.kv_events_of(endpoint) else { continue };
+            if pool.polls_kv_events(endpoint) {
+                sources.push(KvSource::polled(&endpoint.name, &endpoint.url.to_string()));
+                continue;
+            }
             let template = KvTemplate {
                 events: events.url,
                 replay: events.replay,
@@ -91,4 +95,32 @@ pub(crate) fn kv_sources(config: &Config) -> Result<Vec<KvSource>, KvAddressErro
         }
     }
     Ok(sources)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tensorrt_llm_is_asked_where_it_answers_and_others_are_listened_to() {
+        let sources = |fields: &str, endpoint: &str| {
+            let text = format!(
+                "version: 1\npools:\n- name: chat\n  model: tide-7b\n  {fields}\n  endpoints: [{{url: \"http://10.0.0.1:8000\"{endpoint}}}]\n"
+            );
+            let config = forebay_config::parse_str("f", &text).unwrap();
+            let sources = kv_sources(&config).unwrap();
+            sources.iter().map(|source| source.events.to_string()).collect::<Vec<_>>()
+        };
+        let at = |url: &str| vec![url.to_owned()];
+        let own = ", kv_events: \"tcp://10.0.0.1:9\"";
+        for (fields, endpoint, expect) in [
+            ("engine: trtllm", "", vec![]),
+            ("engine: trtllm\n  kv_events: {}", "", at("http://10.0.0.1:8000/kv_cache_events")),
+            ("engine: trtllm\n  kv_events: {}", own, at("tcp://10.0.0.1:9")),
+            ("engine: trtllm\n  kv_events: {url: \"tcp://{host}:6\"}", "", at("tcp://10.0.0.1:6")),
+            ("engine: vllm\n  kv_events: {}", "", at("tcp://10.0.0.1:5557")),
+        ] {
+            assert_eq!(sources(fields, endpoint), expect, "{fields}{endpoint}");
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::choices::Engine;
 use crate::pool::Pool;
+use crate::prefix::KvEvents;
 
 pub(super) fn check(pool: &Pool, path: &str, warn: &mut impl FnMut(String, &str)) {
     if pool.kv_events.is_none()
@@ -22,10 +23,23 @@ pub(super) fn check(pool: &Pool, path: &str, warn: &mut impl FnMut(String, &str)
              this gateway has sent",
         );
     }
-    if !matches!(pool.engine, Engine::Auto | Engine::Vllm | Engine::Sglang) {
+    if !matches!(pool.engine, Engine::Auto | Engine::Vllm | Engine::Sglang | Engine::Trtllm) {
         warn(
             events.clone(),
-            &format!("engine {} is not known to publish KV-cache events; vllm and sglang do", pool.engine),
+            &format!(
+                "engine {} is not known to tell KV-cache events; vllm, sglang and trtllm do",
+                pool.engine
+            ),
+        );
+    }
+    let default = KvEvents::default();
+    if pool.endpoints.iter().any(|endpoint| pool.polls_kv_events(endpoint))
+        && let Some(shared) = &pool.kv_events
+        && (&shared.replay, &shared.topic, shared.ranks) != (&default.replay, &default.topic, default.ranks)
+    {
+        warn(
+            events.clone(),
+            "has replay, topic or ranks without effect: engine trtllm is asked for its events at the endpoint's own url",
         );
     }
     let bind = pool.kv_events.as_ref().is_some_and(|events| events.bind);

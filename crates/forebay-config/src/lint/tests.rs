@@ -52,6 +52,13 @@ fn each_warning_has_its_cause() {
         ("", "kv_events: {}", ONE, "pools[0].kv_events", "without a tokenizer"),
         ("", "tokenizer: {file: t}", PUBLISHING, "pools[0].kv_events", "others have none"),
         ("", "engine: tgi\n  tokenizer: {file: t}\n  kv_events: {}", ONE, "pools[0].kv_events", "engine tgi"),
+        (
+            "",
+            "engine: trtllm\n  tokenizer: {file: t}\n  kv_events: {ranks: 2}",
+            ONE,
+            "pools[0].kv_events",
+            "without effect",
+        ),
         ("", BOUND, TWO, "pools[0].kv_events.topic", "told apart"),
         (
             "",
@@ -97,6 +104,8 @@ fn the_counterparts_have_none() {
         "engine: ollama\n  scrape: {enabled: false}",
         "tokenizer: {file: t}",
         "tokenizer: {file: t}\n  kv_events: {}",
+        "engine: trtllm\n  tokenizer: {file: t}\n  kv_events: {}",
+        "engine: trtllm\n  tokenizer: {file: t}\n  kv_events: {url: \"tcp://{host}:6557\", ranks: 2}",
         "warm_up: {requests: 9, concurrency: 2}",
     ] {
         assert_eq!(lints("", pool, ONE), Vec::<String>::new(), "{pool}");

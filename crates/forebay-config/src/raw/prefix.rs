@@ -53,7 +53,10 @@ pub(crate) struct RawTokenizer {
 
 /// Where the engines publish what their prefix caches gain and lose, over ZeroMQ. An empty mapping
 /// (`kv_events: {}`) is every default. In `url`, `replay` and `topic`, `{host}` stands for the
-/// endpoint's host; inside braces such a text needs quotes.
+/// endpoint's host; inside braces such a text needs quotes. An engine `trtllm` publishes nothing:
+/// with the default `url` it is asked for its events at the endpoint's own URL. Each answer empties
+/// the engine's queue, so only one gateway may ask; the engine needs `enable_block_reuse` and an
+/// `event_buffer_max_size` above 0.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "KvEvents", transform = order::<RawKvEvents>)]

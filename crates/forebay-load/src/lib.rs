@@ -43,7 +43,7 @@ pub use error::LoadError;
 pub use groups::GroupsTraffic;
 pub use live::{Live, LiveView};
 pub use prompt::PromptForm;
-pub use replay::{ReplayOptions, replay};
+pub use replay::{ReplayOptions, prompt_ids, replay};
 pub use run_groups::{GroupsOptions, run_groups_traffic};
 pub use summary::{EndpointShare, Finished, Quantiles, ShareWindow, Slo, Summary, WindowShare};
 pub use traffic::DemoTraffic;

@@ -99,6 +99,19 @@ struct Run {
     bar: ProgressBar,
 }
 
+/// The token ids of the prompt that [`replay`] sends for the request at `index`
+/// of its trace, from 0: for who wants to know what a cache can find in them.
+///
+/// # Errors
+/// Options out of range.
+pub fn prompt_ids(
+    options: &ReplayOptions,
+    index: usize,
+    request: &TraceRequest,
+) -> Result<Vec<u32>, LoadError> {
+    Ok(Prompts::new(options.prompt, options.vocab, options.seed)?.ids(index as u64, request))
+}
+
 /// Reads the trace and sends it, each request at its recorded time, as a
 /// streamed completion of exactly the recorded lengths; then sums up.
 ///

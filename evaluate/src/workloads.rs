@@ -41,13 +41,13 @@ pub(crate) fn fleet(endpoints: usize, class: &str) -> Result<Fleet, String> {
 /// filled by what comes before.
 pub(crate) fn conversation(endpoints: usize) -> Result<Scenario, String> {
     let traffic = Traffic::Mooncake(mooncake("mooncake_conversation.jsonl", Part::SecondHalf)?);
-    Ok(Scenario::new("conversation", fleet(endpoints, "h100-8b")?, traffic, 1_000 * endpoints as u64))
+    Ok(Scenario::new("conversation", fleet(endpoints, "h100-8b")?, traffic, 500 * endpoints as u64))
 }
 
 /// The synthetic Mooncake trace on so many h100-8b.
 pub(crate) fn synthetic(endpoints: usize) -> Result<Scenario, String> {
     let traffic = Traffic::Mooncake(mooncake("mooncake_synthetic.jsonl", Part::Whole)?);
-    Ok(Scenario::new("synthetic", fleet(endpoints, "h100-8b")?, traffic, 500 * endpoints as u64))
+    Ok(Scenario::new("synthetic", fleet(endpoints, "h100-8b")?, traffic, 400 * endpoints as u64))
 }
 
 /// 400 tenants by Zipf's law with prefixes of 1,000 to 8,000 tokens.
@@ -111,32 +111,32 @@ pub(crate) fn judged() -> Result<Vec<Judged>, String> {
         ),
         judged(
             synthetic(16)?,
-            [10.0, 15.0, 20.0, 25.0, 30.0, 35.0],
+            [6.0, 10.0, 15.0, 20.0, 25.0, 30.0],
             "Mooncake's synthetic trace on 16 × h100-8b",
         ),
         judged(
             tenants(16)?,
-            [40.0, 60.0, 80.0, 100.0, 120.0, 140.0],
+            [60.0, 80.0, 100.0, 115.0, 130.0, 145.0],
             "400 tenants (Zipf) with prefixes of 1,000 to 8,000 tokens on 16 × h100-8b",
         ),
         judged(
             chat(8)?,
-            [20.0, 30.0, 40.0, 50.0, 60.0, 70.0],
+            [90.0, 110.0, 125.0, 140.0, 160.0, 180.0],
             "people who chat, half a minute between six turns, on 8 × h100-8b",
         ),
         judged(
             agents(16)?,
-            [10.0, 15.0, 20.0, 25.0, 30.0, 35.0],
+            [6.0, 12.0, 18.0, 24.0, 30.0, 38.0],
             "agents with 9,000 to 20,000 shared tokens and eighteen steps on 16 × h100-8b",
         ),
         judged(
             code(4)?,
-            [2.5, 5.0, 7.5, 10.0, 15.0, 20.0],
+            [6.0, 9.0, 12.0, 15.0, 18.0, 21.0],
             "Azure's code completion, in bursts, without shared prefixes, on 4 × h100-8b",
         ),
         judged(
             mixed(16)?,
-            [6.0, 9.0, 11.0, 13.0, 15.0, 18.0],
+            [4.0, 7.0, 10.0, 13.0, 16.0, 19.0],
             "the conversation trace where 8 of 16 endpoints take twice as long",
         ),
     ])
@@ -145,7 +145,7 @@ pub(crate) fn judged() -> Result<Vec<Judged>, String> {
 /// What policies are tuned on, each at one load.
 pub(crate) fn training() -> Result<Vec<(Scenario, f64)>, String> {
     let first = Traffic::Mooncake(mooncake("mooncake_conversation.jsonl", Part::FirstHalf)?);
-    let conversation = Scenario::new("training-conversation", fleet(16, "h100-8b")?, first, 16_000);
+    let conversation = Scenario::new("training-conversation", fleet(16, "h100-8b")?, first, 8_000);
     let saas = Traffic::Tenants(TenantsSpec {
         arrivals: ArrivalSpec::poisson(1.0),
         question: Length::LogNormal { mean: 1_200.0, sigma: 0.5, most: 8_000 },

@@ -38,10 +38,7 @@ const REFINE: usize = 2;
 
 pub(super) fn collect(context: &Context<'_>) -> Result<Results, String> {
     let contenders = if context.quick { few(context) } else { all(context) };
-    let mut judged = workloads::judged()?;
-    if context.quick {
-        judged.truncate(2);
-    }
+    let judged = workloads::judged()?;
     let plan = |judged: &Judged, role: Role| {
         let closely = matches!(
             role,

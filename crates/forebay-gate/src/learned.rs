@@ -134,7 +134,7 @@ impl Learned {
         for (_, load) in &mut word.loads {
             let theirs = std::mem::take(&mut load.classes);
             for (count, &own) in theirs.iter().zip(&classes) {
-                load.classes[own] += count;
+                load.classes[own] = load.classes[own].saturating_add(*count);
             }
         }
     }

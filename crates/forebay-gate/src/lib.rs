@@ -44,4 +44,6 @@ pub use verdict::{Decision, Explanation, Refusal, RefuseReason, RepickReason, Ve
 pub use without::Without;
 
 #[cfg(test)]
+mod peers_tests;
+#[cfg(test)]
 mod tests;

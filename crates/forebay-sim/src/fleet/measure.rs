@@ -86,7 +86,7 @@ impl Measure {
 
     fn class(&mut self, request: &SimRequest) -> &mut ClassCount {
         let new = || ClassCount { arrived: 0, met: 0, ttft: Sample::new(), e2e: Sample::new() };
-        self.classes.entry(i32::from(request.priority.0)).or_insert_with(new)
+        self.classes.entry(request.priority.0).or_insert_with(new)
     }
 
     /// A request arrived that counts.

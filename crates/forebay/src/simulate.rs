@@ -31,6 +31,9 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     for remark in &plan.remarks {
         eprintln!("{remark}");
     }
+    if let Some(directory) = &plan.out {
+        written::prepare(directory)?;
+    }
     let results = execute::all(&plan)?;
     let mut report = report::Report::new(&plan, &results);
     if let Some(directory) = &plan.out {

@@ -297,6 +297,18 @@ fn bad_lines_stop_or_are_left_out() {
 }
 
 #[test]
+fn what_cannot_be_written_is_known_before_the_runs() {
+    let directory = Directory::new("unwritable");
+    let file = directory.file("file", "");
+    // As long a run as there is: it would not be over in time.
+    let line = format!("--trace {TRACE} --rate 1000 --requests 1000000000 --policies random --out {file}");
+    let output = simulate(&line, &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("--out: cannot make the directory") && said.contains(&file), "{said}");
+}
+
+#[test]
 fn what_cannot_be_simulated_is_refused_by_name() {
     let directory = Directory::new("refused");
     let small = directory
@@ -306,6 +318,8 @@ fn what_cannot_be_simulated_is_refused_by_name() {
         "version: 1\nendpoints:\n  - {class: h100-8b, count: 2, memory: {total: 80GiB, weights: 140GiB, per_token: 320KiB}}\n",
     );
     let empty = directory.file("empty.jsonl", "");
+    let line = |at: &str| format!("{{\"timestamp\": {at}, \"input_length\": 9, \"output_length\": 2}}\n");
+    let years = directory.file("years.jsonl", &(line("0") + &line("900719925474099")));
     let later = directory.file(
         "later.yaml",
         "version: 1\nendpoints: [{class: h100-8b, count: 2}]\nevents: [{at: 1s, endpoint: h100-8b, change: join}]\n",
@@ -323,7 +337,10 @@ fn what_cannot_be_simulated_is_refused_by_name() {
         (format!("--trace {TRACE} --rate=-3"), "--rate: -3"),
         (format!("--trace {TRACE} --rate NaN"), "--rate: NaN"),
         (format!("--trace {TRACE} --rates 1,inf"), "--rates: inf"),
-        (format!("--trace {TRACE} --scale 1e30"), "--scale"),
+        (format!("--trace {TRACE} --scale 1e300"), "--scale: 1e300 is not"),
+        (format!("--trace {TRACE} --scale 1e-5"), "days, and a run at most 31"),
+        (format!("--trace {years}"), "last 427008 days, and a run at most 31"),
+        (format!("--trace {TRACE} --policies rival-p2c:-1"), "choice_count is \"-1\""),
         (format!("--trace {TRACE} --rate 1 --scale 2"), "cannot be used with"),
         (format!("--trace {TRACE} --seeds 0"), "--seeds"),
         (format!("--trace {TRACE} --requests 0"), "--requests"),

@@ -1,9 +1,8 @@
 //! What will be run, checked: fleet, workload, policies, loads and seeds.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use forebay_core::Slo;
-use forebay_load::trace::TraceFormat;
 
 use super::args::SimulateArgs;
 use super::fleet::{self, NamedFleet};
@@ -67,9 +66,10 @@ pub(super) fn make(args: &SimulateArgs) -> Result<Plan, Failure> {
             }
             let rows = read.trace.requests.len();
             let format = trace_file::format_name(read.trace.format);
-            let rate = own_rate(&read.trace);
+            let source = Source::of_trace(&read.trace);
+            let rate = source.own_rate();
             let described = format!("{format} of {rows} requests, {rate:.2} a second as recorded");
-            (Source::of_trace(&read.trace), described, rate, rows as f64)
+            (source, described, rate, rows as f64)
         }
         (None, Some(made)) => {
             // By what can be there at all: who joins later takes load, too.
@@ -91,7 +91,10 @@ pub(super) fn make(args: &SimulateArgs) -> Result<Plan, Failure> {
         let requests = args.requests.unwrap_or_else(|| sizes.requests(load));
         Stage { load, requests, warmup: (requests as f64 * warmup) as u64 }
     });
-    let stages = stages.collect();
+    let stages: Vec<Stage> = stages.collect();
+    for stage in &stages {
+        check_length(stage, args.trace.as_deref())?;
+    }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let millis = |time: std::time::Duration| Some((time.as_secs_f64() * 1e3) as f32);
     Ok(Plan {
@@ -135,25 +138,16 @@ impl Sizes {
     }
 }
 
-/// Requests per second of a trace, over its time and the step after the last one.
-fn own_rate(trace: &forebay_load::trace::Trace) -> f64 {
-    let rows = trace.requests.len().max(1) as f64;
-    let last = trace.requests.last().map_or(0.0, |request| request.arrival.as_secs_f64());
-    // As the simulator plays them again and again.
-    let span = match trace.format {
-        TraceFormat::Mooncake => last + 3.0,
-        TraceFormat::Azure => last * (1.0 + 1.0 / rows) + 1e-3,
-    };
-    rows / span
-}
-
 /// The loads to run, in the order given.
 fn loads(args: &SimulateArgs, source: &Source, own: f64, endpoints: usize) -> Result<Vec<Load>, Failure> {
     let number = |flag: &str, value: f64| {
         if value.is_finite() && (1e-6..=1e7).contains(&value) {
             return Ok(value);
         }
-        Err(Failure::Usage(format!("{flag}: {value} is not a number above 0 and up to 10000000")))
+        // Of some numbers nobody reads all digits.
+        let long = value.is_finite() && value != 0.0 && !(1e-6..1e12).contains(&value.abs());
+        let shown = if long { format!("{value:e}") } else { value.to_string() };
+        Err(Failure::Usage(format!("{flag}: {shown} is not a number above 0 and up to 10000000")))
     };
     let scale = args.scale.map(|scale| number("--scale", scale)).transpose()?;
     if let Source::Made(made) = source
@@ -183,6 +177,25 @@ fn loads(args: &SimulateArgs, source: &Source, own: f64, endpoints: usize) -> Re
         (None, Source::Made(_)) => Load::Rate(own),
         (None, _) => Load::AsRecorded(own),
     }])
+}
+
+/// The longest run: scraping a fleet for longer, most of it idle, never ends.
+const DAYS: f64 = 31.0;
+
+/// Refuses a run that lasts too long: a trace with a mistyped time, or a rate near nothing.
+fn check_length(stage: &Stage, trace: Option<&Path>) -> Result<(), Failure> {
+    let Some(rate) = stage.load.rate() else { return Ok(()) };
+    let days = stage.requests as f64 / rate / 86_400.0;
+    if days <= DAYS {
+        return Ok(());
+    }
+    let whose = trace.map_or_else(String::new, |path| format!("{}: ", path.display()));
+    let shown = if days < 1e6 { format!("{days:.0}") } else { format!("{days:.0e}") };
+    Err(Failure::Usage(format!(
+        "{whose}{} requests at {rate:.3e} a second last {shown} days, and a run at most {DAYS:.0}; a higher --rate or \
+         --scale shortens it, and so does --requests",
+        stage.requests
+    )))
 }
 
 /// Refuses a trace of which a request fits nowhere.

@@ -71,9 +71,12 @@ fn one(text: &str) -> Result<Named, Failure> {
         let Some(knob) = knobs.get(at) else {
             return Err(usage(format!("{name} has {} knobs, {}", knobs.len(), described(kind))));
         };
-        let value = part.parse().ok().filter(|value: &f64| value.is_finite() && value.abs() <= 1e12);
+        let value = part.parse().ok().filter(|value: &f64| (0.0..=1e12).contains(value));
         let Some(value) = value else {
-            return Err(usage(format!("{name}: {} is \"{part}\", expected a number", knob.name)));
+            return Err(usage(format!(
+                "{name}: {} is \"{part}\", expected a number from 0 to 1e12",
+                knob.name
+            )));
         };
         values.push(value);
     }
@@ -116,6 +119,7 @@ mod tests {
     fn what_is_none_is_refused_by_name() {
         assert!(names(&["fastest"]).unwrap_err().contains("no policy \"fastest\""));
         assert!(names(&["rival-p2c:many"]).unwrap_err().contains("is \"many\""));
+        assert!(names(&["rival-p2c:-3"]).unwrap_err().contains("is \"-3\", expected a number from 0"));
         assert!(names(&["rival-p2c:NaN"]).unwrap_err().contains("expected a number"));
         assert!(names(&["rival-round-robin:1"]).unwrap_err().contains("has 0 knobs"));
     }

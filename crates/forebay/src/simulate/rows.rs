@@ -107,6 +107,8 @@ pub(super) struct Row {
     pub(super) busiest_tokens: f64,
     /// Of the endpoints' time, the share that they computed.
     pub(super) utilization: f64,
+    /// Requests at a time on an endpoint, of those that were served.
+    pub(super) in_flight: f64,
     pub(super) repicked: u64,
     /// By priority, the highest first, where there is more than one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -155,6 +157,7 @@ impl Row {
             busiest: known(busiest),
             busiest_tokens: known(busiest_tokens),
             utilization: known(utilization),
+            in_flight: known(of(&in_flight)),
             repicked: sum(&|result| result.repicked),
             priorities: classes(results),
             endpoints: endpoints(results),
@@ -222,6 +225,16 @@ fn classes(results: &[SimResult]) -> Vec<Class> {
         }
     };
     all.into_iter().rev().map(class).collect()
+}
+
+/// By Little's law, over the part of the run that counts.
+fn in_flight(result: &SimResult) -> f64 {
+    let served = result.endpoints.iter().map(|endpoint| endpoint.requests).sum::<u64>() as f64;
+    let seconds = result.sim_seconds * result.requests as f64 / result.simulated.max(1) as f64;
+    if seconds <= 0.0 {
+        return 0.0;
+    }
+    served * result.e2e_ms.mean * 1e-3 / seconds / result.endpoints.len().max(1) as f64
 }
 
 fn mean_utilization(result: &SimResult) -> f64 {

@@ -107,15 +107,13 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
 /// that was little.
 pub(super) fn busy(report: &Report, load: &Load) -> Option<String> {
     let best = *report.ranked(load.rate).first()?;
-    let mut text = format!("The fleet computed {:.0} % of the time", best.utilization * 100.0);
-    // By Little's law, of what was served.
-    if let (Some(rate), Some(e2e)) = (load.rate, best.e2e_ms.mean) {
-        let served = 1.0 - (best.failed + best.rejected) as f64 / best.requests.max(1) as f64;
-        let at_a_time = rate * served * e2e * 1e-3 / report.endpoints.max(1) as f64;
-        text.push_str(&format!(", with {at_a_time:.1} requests at a time on an endpoint"));
-    }
-    text.push_str(&format!(" (under {})", best.policy));
-    if report.loads.len() == 1 && (best.goodput > SPARE || best.utilization < IDLE) {
+    let mut text = format!(
+        "The fleet computed {:.0} % of the time, with {:.1} requests at a time on an endpoint (under {})",
+        best.utilization * 100.0,
+        best.in_flight,
+        best.policy
+    );
+    if report.loads.len() == 1 && (best.goodput > SPARE || best.goodput > 0.9 && best.utilization < IDLE) {
         let more = if report.closed_loop { "--scale raises" } else { "--rate and --scale raise" };
         text.push_str(&format!("; {more} the load, and show where policies part"));
     }

@@ -63,6 +63,19 @@ impl Source {
         }
     }
 
+    /// Requests per second of a trace as the simulator plays it again and again.
+    pub(super) fn own_rate(&self) -> f64 {
+        match self {
+            Source::Mooncake(rows) => MooncakeTrace::own_rate(rows),
+            Source::Azure(rows) => {
+                let count = rows.len().max(1) as f64;
+                let last = rows.last().map_or(0.0, |row| row.timestamp_ms * 1e-3);
+                count / (last * (1.0 + 1.0 / count) + 1e-3)
+            }
+            Source::Made(_) => 0.0,
+        }
+    }
+
     /// The longest prompt and answer together, where that is known.
     pub(super) fn longest(&self) -> Option<(u32, u32)> {
         let sum = |(prompt, answer): &(u32, u32)| u64::from(*prompt) + u64::from(*answer);

@@ -8,10 +8,19 @@ use super::report::Report;
 use super::rows::{Quantiles, Row};
 use crate::cli::Failure;
 
+/// Makes the directory and tries to write there: better known before the runs than after.
+pub(super) fn prepare(directory: &Path) -> Result<(), Failure> {
+    let shown = directory.display();
+    std::fs::create_dir_all(directory)
+        .map_err(Failure::doing(format!("--out: cannot make the directory {shown}")))?;
+    let probe = directory.join(format!(".forebay-{}", std::process::id()));
+    std::fs::write(&probe, "")
+        .and_then(|()| std::fs::remove_file(&probe))
+        .map_err(Failure::doing(format!("--out: cannot write in {shown}")))
+}
+
 /// Writes report.html, report.json and report.csv.
 pub(super) fn write(report: &Report, directory: &Path) -> Result<(), Failure> {
-    let shown = directory.display();
-    std::fs::create_dir_all(directory).map_err(Failure::doing(format!("cannot make {shown}")))?;
     let json = serde_json::to_string_pretty(report).map_err(Failure::doing("cannot write the report"))?;
     for (name, text) in
         [("report.html", page::html(report)), ("report.json", json + "\n"), ("report.csv", csv(report))]

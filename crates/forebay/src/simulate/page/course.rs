@@ -11,9 +11,9 @@ use super::super::timeline::Timeline;
 use super::marks::{binned, escape, groups, percent, share_legend, share_step, step, step_legend};
 
 /// Where each map begins, and how wide it is.
-const WIDTH: f64 = 262.0;
+const WIDTH: f64 = 258.0;
 const FIRST_LEFT: f64 = 100.0;
-const APART: f64 = 52.0;
+const APART: f64 = 58.0;
 /// The strip above each map.
 const STRIP: f64 = 40.0;
 const TOP: f64 = STRIP + 30.0;

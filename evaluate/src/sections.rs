@@ -1,6 +1,8 @@
 //! The questions of the evaluation, each a section of the document.
 
 mod headline;
+mod knowledge;
+mod tables;
 
 use crate::context::Context;
 use crate::doc::Doc;
@@ -9,4 +11,4 @@ use crate::doc::Doc;
 pub(crate) type Section = (&'static str, fn(&Context<'_>) -> Result<Doc, String>);
 
 /// In the order of the document.
-pub(crate) const ALL: &[Section] = &[("headline", headline::run)];
+pub(crate) const ALL: &[Section] = &[("headline", headline::run), ("knowledge", knowledge::run)];

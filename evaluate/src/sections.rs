@@ -1,5 +1,6 @@
 //! The questions of the evaluation, each a section of the document.
 
+mod gateways;
 mod headline;
 mod knowledge;
 mod tables;
@@ -11,4 +12,8 @@ use crate::doc::Doc;
 pub(crate) type Section = (&'static str, fn(&Context<'_>) -> Result<Doc, String>);
 
 /// In the order of the document.
-pub(crate) const ALL: &[Section] = &[("headline", headline::run), ("knowledge", knowledge::run)];
+pub(crate) const ALL: &[Section] = &[
+    ("headline", headline::run),
+    ("knowledge", knowledge::run),
+    ("gateways", gateways::run),
+];

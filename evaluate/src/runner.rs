@@ -102,7 +102,7 @@ impl Runner {
     }
 
     /// The cell, or less of it in the quick form.
-    fn sized(&self, cell: &Cell) -> Cell {
+    pub(crate) fn sized(&self, cell: &Cell) -> Cell {
         let mut cell = cell.clone();
         if self.quick {
             let scenario = &mut cell.scenario;

@@ -1,5 +1,6 @@
 //! The questions of the evaluation, each a section of the document.
 
+mod faults;
 mod gateways;
 mod headline;
 mod knowledge;
@@ -16,4 +17,5 @@ pub(crate) const ALL: &[Section] = &[
     ("headline", headline::run),
     ("knowledge", knowledge::run),
     ("gateways", gateways::run),
+    ("faults", faults::run),
 ];

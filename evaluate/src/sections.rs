@@ -4,6 +4,7 @@ mod faults;
 mod gateways;
 mod headline;
 mod knowledge;
+mod scale;
 mod tables;
 
 use crate::context::Context;
@@ -18,4 +19,5 @@ pub(crate) const ALL: &[Section] = &[
     ("knowledge", knowledge::run),
     ("gateways", gateways::run),
     ("faults", faults::run),
+    ("scale", scale::run),
 ];

@@ -1,5 +1,6 @@
 //! The questions of the evaluation, each a section of the document.
 
+mod ablation;
 mod faults;
 mod gateways;
 mod headline;
@@ -20,4 +21,5 @@ pub(crate) const ALL: &[Section] = &[
     ("gateways", gateways::run),
     ("faults", faults::run),
     ("scale", scale::run),
+    ("ablation", ablation::run),
 ];

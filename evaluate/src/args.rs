@@ -11,6 +11,8 @@ pub(crate) struct Args {
     pub(crate) quick: bool,
     /// Cells at a time.
     pub(crate) jobs: usize,
+    /// Seeds of each cell.
+    pub(crate) seeds: u64,
     /// Where finished cells are kept; none: nowhere.
     pub(crate) cells: Option<PathBuf>,
     /// Where the document goes; none: standard output, without plots.
@@ -25,13 +27,15 @@ pub(crate) struct Args {
 }
 
 /// Most cells at a time: each holds a fleet in memory.
-const MOST_JOBS: usize = 256;
+const MOST_JOBS: u64 = 256;
+const MOST_SEEDS: u64 = 100;
 
 impl Args {
     pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Args, String> {
         let mut parsed = Args {
             quick: false,
             jobs: std::thread::available_parallelism().map_or(2, usize::from),
+            seeds: 5,
             cells: None,
             out: None,
             code: String::new(),
@@ -44,12 +48,8 @@ impl Args {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
             match arg.as_str() {
                 "--quick" => parsed.quick = true,
-                "--jobs" => {
-                    let value = value()?;
-                    let jobs = value.parse().ok().filter(|jobs| (1..=MOST_JOBS).contains(jobs));
-                    parsed.jobs =
-                        jobs.ok_or_else(|| format!("--jobs {value}: a number from 1 to {MOST_JOBS}"))?;
-                }
+                "--jobs" => parsed.jobs = number(&arg, &value()?, MOST_JOBS)? as usize,
+                "--seeds" => parsed.seeds = number(&arg, &value()?, MOST_SEEDS)?,
                 "--cells" => parsed.cells = Some(PathBuf::from(value()?)),
                 "--out" => parsed.out = Some(PathBuf::from(value()?)),
                 "--code" => parsed.code = value()?,
@@ -68,6 +68,11 @@ impl Args {
     pub(crate) fn wants(&self, section: &str) -> bool {
         self.wanted.is_empty() || self.wanted.iter().any(|wanted| wanted == section)
     }
+}
+
+fn number(option: &str, value: &str, most: u64) -> Result<u64, String> {
+    let number = value.parse().ok().filter(|number| (1..=most).contains(number));
+    number.ok_or_else(|| format!("{option} {value}: a number from 1 to {most}"))
 }
 
 #[cfg(test)]
@@ -90,6 +95,7 @@ mod tests {
     fn nonsense_is_refused_by_name() {
         for (line, expect) in [
             ("--jobs 0", "--jobs 0: a number from 1"),
+            ("--seeds many", "--seeds many: a number from 1 to 100"),
             ("--jobs", "--jobs needs a value"),
             ("headlines", "no section or option headlines; sections are headline"),
         ] {

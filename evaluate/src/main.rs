@@ -1,5 +1,4 @@
 //! The evaluation of policies: `cargo xtask evaluate` builds and runs this.
-#![allow(dead_code)]
 
 mod args;
 mod capacity;
@@ -27,8 +26,8 @@ use crate::context::Context;
 use crate::runner::Runner;
 use crate::store::Store;
 
-/// `forebay-evaluate [--quick] [--jobs N] [--cells DIR] [--out DIR] [--code HASH]
-/// [--date DAY] [--commit COMMIT] [SECTION…]`
+/// `forebay-evaluate [--quick] [--seeds N] [--jobs N] [--cells DIR] [--out DIR]
+/// [--code HASH] [--date DAY] [--commit COMMIT] [SECTION…]`
 fn main() -> ExitCode {
     match Args::parse(std::env::args().skip(1)).and_then(|args| evaluate(&args)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -43,7 +42,7 @@ fn evaluate(args: &Args) -> Result<(), String> {
     let runner = Runner::new(Store::open(args.cells.as_deref(), &args.code)?, args.jobs, args.quick);
     // First, whatever was asked for: all sections compare with the tuned.
     let tuning = tune::tune(&runner, args.quick)?;
-    let seeds = if args.quick { vec![1] } else { vec![1, 2, 3, 4, 5] };
+    let seeds = if args.quick { vec![1] } else { (1..=args.seeds).collect() };
     let context = Context { runner: &runner, quick: args.quick, seeds, tuned: tuning.tuned };
     let mut sections = Vec::new();
     for (name, section) in sections::ALL {

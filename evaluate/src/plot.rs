@@ -27,10 +27,12 @@ pub(crate) struct Bars {
     pub(crate) x: String,
     /// One colour each.
     pub(crate) names: Vec<String>,
-    /// A group's name, and for each of the names its value and half of its
-    /// interval, if it has any.
-    pub(crate) groups: Vec<(String, Vec<Option<(f64, f64)>>)>,
+    /// A group's name, and its bar for each of the names.
+    pub(crate) groups: Vec<(String, Vec<Bar>)>,
 }
+
+/// A value and half of its interval; none: no bar.
+pub(crate) type Bar = Option<(f64, f64)>;
 
 /// Told apart by people who see few colours as well, with the dashes and marks
 /// below.

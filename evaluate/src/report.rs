@@ -42,7 +42,8 @@ fn method(doc: &mut Doc, context: &Context<'_>) {
          - **Rivals** play by the rules and defaults that their own projects document ([what they are]\
          (simulation.md#policies)); all share one prefix index and one account of what is in flight, so that \
          rules are compared and not implementations. Those that need an engine's step times (Mooncake, \
-         Preble, llm-d's affinity filter) are given the exact ones.\n\
+         Preble, llm-d's affinity filter) are given the exact ones of its class. `predictive` begins with the \
+         same, which are its presets for these classes, and goes on with what it learns.\n\
          - **Goodput** is the share of all requests that arrived that had their first token within 2 s and on \
          average no more than 50 ms for each later one.\n\
          - **Runs.** 3,000 requests count in each run, or 150 for each endpoint where that is more, after a \
@@ -66,6 +67,13 @@ pub(crate) fn write(dir: &Path, doc: &Doc) -> Result<(), String> {
     let plots = dir.join("evaluation");
     let told = |path: &Path, e: std::io::Error| format!("cannot write {}: {e}", path.display());
     std::fs::create_dir_all(&plots).map_err(|e| told(&plots, e))?;
+    // Those of an earlier run that are drawn no more.
+    for entry in std::fs::read_dir(&plots).map_err(|e| told(&plots, e))?.flatten() {
+        let path = entry.path();
+        if path.extension().is_some_and(|ending| ending == "svg") {
+            std::fs::remove_file(&path).map_err(|e| told(&path, e))?;
+        }
+    }
     for (name, svg) in doc.plots() {
         let path = plots.join(name);
         std::fs::write(&path, svg).map_err(|e| told(&path, e))?;

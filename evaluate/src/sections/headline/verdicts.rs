@@ -28,7 +28,7 @@ pub(super) fn write(doc: &mut Doc, results: &Results) {
     doc.heading(3, "`predictive` against each");
     doc.paragraph(
         "How many times as much `predictive` carries at its defaults, seed by seed; **bold** where it loses, \
-         *cursive* where it is a tie.",
+         *cursive* where it is a tie; «?» where one of the two lies beyond what was tried.",
     );
     "capacity of `predictive` over that of".clone_into(&mut head[0]);
     let rows: Vec<Vec<String>> = all
@@ -36,7 +36,9 @@ pub(super) fn write(doc: &mut Doc, results: &Results) {
         .map(|at| {
             row(at, &|workload| {
                 let (ratio, verdict) = results.ratio(workload, at);
-                let text = format!("{:.2} ± {:.2}", ratio.mean, ratio.half);
+                let is_bound = [0, at].iter().any(|&of| results.carried(workload, of).side != Side::At);
+                let bound = if is_bound { " ?" } else { "" };
+                let text = format!("{:.2} ± {:.2}{bound}", ratio.mean, ratio.half);
                 emphasized(&text, verdict)
             })
         })
@@ -47,12 +49,12 @@ pub(super) fn write(doc: &mut Doc, results: &Results) {
 }
 
 fn shown(carried: &Carried) -> String {
-    let sign = match carried.side {
-        Side::At => "",
-        Side::Below => "< ",
-        Side::AtLeast => "≥ ",
-    };
-    format!("{sign}{:.1} ± {:.1}", carried.mean.mean, carried.mean.half)
+    let Mean { mean, half } = carried.mean;
+    match carried.side {
+        Side::At => format!("{mean:.1} ± {half:.1}"),
+        Side::Below => format!("< {mean:.1}"),
+        Side::AtLeast => format!("≥ {mean:.1}"),
+    }
 }
 
 fn emphasized(text: &str, verdict: Verdict) -> String {

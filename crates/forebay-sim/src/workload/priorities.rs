@@ -102,7 +102,7 @@ mod tests {
         assert!(of(Priority::SHEDDABLE).all(|request| request.slo.tpot_ms.is_none()));
         // All three come all the time.
         for priority in [Priority::CRITICAL, Priority::STANDARD, Priority::SHEDDABLE] {
-            let last = of(priority).last().unwrap().arrival.as_millis_f64() / 1e3;
+            let last = of(priority).next_back().unwrap().arrival.as_millis_f64() / 1e3;
             assert!((35.0..70.0).contains(&last), "{priority:?}: {last}");
         }
         // Nobody shares a prompt with another priority.

@@ -1,6 +1,7 @@
 //! The questions of the evaluation, each a section of the document.
 
 mod ablation;
+mod claims;
 mod faults;
 mod gateways;
 mod headline;
@@ -22,4 +23,5 @@ pub(crate) const ALL: &[Section] = &[
     ("faults", faults::run),
     ("scale", scale::run),
     ("ablation", ablation::run),
+    ("claims", claims::run),
 ];

@@ -60,7 +60,6 @@ pub(crate) struct ClassOutcome {
 
 /// In the arrays of an [`Outcome`].
 pub(crate) const MEAN: usize = 0;
-pub(crate) const P50: usize = 1;
 pub(crate) const P95: usize = 2;
 pub(crate) const P99: usize = 3;
 

@@ -59,6 +59,19 @@ impl Point {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Curve {
     pub(crate) points: Vec<Point>,
+    /// Loads that were run below the levels, above them, and to halve a gap.
+    lower: usize,
+    higher: usize,
+    halved: usize,
+}
+
+/// Why a load is run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Why {
+    Level,
+    Lower,
+    Higher,
+    Halve,
 }
 
 impl Curve {
@@ -76,42 +89,38 @@ impl Curve {
         (0..seeds).map(of_seed).collect()
     }
 
-    fn insert(&mut self, point: Point) {
+    fn insert(&mut self, point: Point, why: Why) {
+        match why {
+            Why::Level => {}
+            Why::Lower => self.lower += 1,
+            Why::Higher => self.higher += 1,
+            Why::Halve => self.halved += 1,
+        }
         let at = self.points.partition_point(|other| other.rate < point.rate);
         self.points.insert(at, point);
     }
 
     /// The next load to run, or none when all is known.
-    fn next(&self, plan: &Plan) -> Option<f64> {
-        let hopeless = |point: &Point| point.goodput() < HOPELESS && point.all_missed();
-        let level = plan.levels.iter().find(|rate| self.at(**rate).is_none());
-        let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else {
-            return level.copied();
-        };
-        if let Some(level) = level
-            && !hopeless(last)
-        {
-            return Some(*level);
+    fn next(&self, plan: &Plan) -> Option<(f64, Why)> {
+        let level = plan.levels.iter().find(|rate| self.at(**rate).is_none()).map(|rate| (*rate, Why::Level));
+        let (Some(first), Some(last)) = (self.points.first(), self.points.last()) else { return level };
+        let is_hopeless = last.goodput() < HOPELESS && last.all_missed();
+        if level.is_some() && !is_hopeless {
+            return level;
         }
-        let (&least, &most) = (plan.levels.first()?, plan.levels.last()?);
-        let lower = self.points.iter().filter(|p| p.rate < least).count();
-        if !first.all_met() && lower < plan.beyond {
-            return Some(rounded(first.rate * LOWER));
+        if !first.all_met() && self.lower < plan.beyond {
+            return Some((rounded(first.rate * LOWER), Why::Lower));
         }
-        let higher = self.points.iter().filter(|p| p.rate > most).count();
-        if !last.all_missed() && higher < plan.beyond {
-            return Some(rounded(last.rate * HIGHER));
+        if !last.all_missed() && self.higher < plan.beyond {
+            return Some((rounded(last.rate * HIGHER), Why::Higher));
         }
-        let within = self.points.iter().filter(|p| p.rate > least && p.rate < most);
-        let between = within.filter(|p| !plan.levels.contains(&p.rate)).count();
-        if between >= plan.refine {
+        if self.halved >= plan.refine {
             return None;
         }
         let means = falling(&self.points.iter().map(Point::goodput).collect::<Vec<_>>());
         let gap = means.windows(2).position(|pair| pair[0] >= LIMIT && pair[1] < LIMIT)?;
         let middle = rounded((self.points[gap].rate + self.points[gap + 1].rate) / 2.0);
-        let inside = middle > least && middle < most && self.at(middle).is_none();
-        inside.then_some(middle)
+        self.at(middle).is_none().then_some((middle, Why::Halve))
     }
 }
 
@@ -139,8 +148,8 @@ pub(crate) fn sweep(
         let mut cells = Vec::new();
         for (at, sweep) in sweeps.iter().enumerate() {
             for (who, (contender, plan)) in sweep.contenders.iter().enumerate() {
-                let Some(rate) = curves[at][who].next(plan) else { continue };
-                wanted.push((at, who, rate));
+                let Some((rate, why)) = curves[at][who].next(plan) else { continue };
+                wanted.push((at, who, rate, why));
                 cells.extend(context.seeds.iter().map(|&seed| Cell {
                     scenario: sweep.scenario.clone(),
                     rate,
@@ -154,9 +163,9 @@ pub(crate) fn sweep(
             break;
         }
         let mut outcomes = context.runner.run(&format!("{what}, round {round}"), &cells)?.into_iter();
-        for (at, who, rate) in wanted {
+        for (at, who, rate, why) in wanted {
             let seeds = outcomes.by_ref().take(context.seeds.len()).collect();
-            curves[at][who].insert(Point { rate, seeds });
+            curves[at][who].insert(Point { rate, seeds }, why);
         }
     }
     Ok(curves)
@@ -171,10 +180,10 @@ mod tests {
         let plan = Plan::new(&[8.0, 12.0, 16.0, 20.0], refine);
         let mut curve = Curve::default();
         let mut run = Vec::new();
-        while let Some(rate) = curve.next(&plan) {
+        while let Some((rate, why)) = curve.next(&plan) {
             let goodput = (1.0 - 0.1 * (rate / real).powi(4)).max(0.0);
             let outcome = Outcome { goodput, ..Outcome::default() };
-            curve.insert(Point { rate, seeds: vec![outcome] });
+            curve.insert(Point { rate, seeds: vec![outcome] }, why);
             run.push(rate);
             assert!(run.len() < 20, "{run:?}");
         }
@@ -191,6 +200,7 @@ mod tests {
     #[test]
     fn loads_beyond_are_tried() {
         assert_eq!(loads(4.0, 0), [8.0, 4.8, 2.88]);
+        assert_eq!(loads(4.0, 2), [8.0, 4.8, 2.88, 3.84, 4.32]);
         assert_eq!(loads(25.0, 0), [8.0, 12.0, 16.0, 20.0, 26.0]);
         assert_eq!(loads(1e9, 2), [8.0, 12.0, 16.0, 20.0, 26.0, 33.8, 43.94]);
         assert_eq!(loads(1e-9, 2), [8.0, 4.8, 2.88, 1.73]);

@@ -2,7 +2,7 @@
 
 use super::results::{Carried, Results, Role, Verdict, verdict};
 use crate::capacity::Side;
-use crate::cell::{MEAN, Outcome};
+use crate::cell::{MEAN, Outcome, P99};
 use crate::doc::Doc;
 use crate::plot::Bars;
 use crate::stats::Mean;
@@ -101,9 +101,10 @@ fn losses(doc: &mut Doc, results: &Results) {
 /// how a difference is shown.
 type Measure = (&'static str, fn(&Outcome) -> f64, bool);
 
-const MEASURES: [Measure; 3] = [
+const MEASURES: [Measure; 4] = [
     ("goodput, points", |outcome| 100.0 * outcome.goodput, false),
     ("mean TTFT", |outcome| -outcome.ttft_ms[MEAN], true),
+    ("p99 TTFT", |outcome| -outcome.ttft_ms[P99], true),
     ("mean e2e", |outcome| -outcome.e2e_ms[MEAN], true),
 ];
 

@@ -32,8 +32,9 @@ pub(crate) struct Learned {
     /// The fastest prefill of the pool, in milliseconds per token.
     fastest: f32,
     fastest_at: Time,
-    /// Requests that the pool usually has in flight for each token that its
-    /// endpoints can prefill in a millisecond; 0 while there are hardly any.
+    /// Thousands of prompt tokens that the pool usually has in flight for each
+    /// token that its endpoints can prefill in a millisecond; 0 while there are
+    /// hardly any.
     usual_mean: f32,
     /// Whether the pool's predictions can be relied on.
     pub(crate) watchdog: Watchdog,

@@ -34,7 +34,8 @@ pub(crate) struct Row {
     pub(crate) requests: u32,
     /// Streams past their first token.
     pub(crate) streams: u32,
-    /// Requests in flight as they usually are, over the last 20 s or so.
+    /// Thousands of prompt tokens in flight as they usually are, over the last
+    /// 20 s or so. Requests would not do: a few long ones are as much as many short ones.
     pub(crate) usual: f32,
     /// When that was last brought up to date.
     pub(crate) usual_at: forebay_core::Time,
@@ -110,12 +111,12 @@ impl Row {
             && self.classes == [0; SLO_CLASSES]
     }
 
-    /// Moves the usual number of requests towards what it was until now; to be
-    /// called before the number changes.
+    /// Moves what is usually in flight towards what it was until now; to be
+    /// called before that changes.
     pub(crate) fn pass(&mut self, now: forebay_core::Time) {
         let seconds = now.since(self.usual_at).as_secs_f32();
         self.usual_at = now;
-        self.usual += (self.requests as f32 - self.usual) * (1.0 - (-seconds / USUAL_S).exp());
+        self.usual += (self.context as f32 * 1e-3 - self.usual) * (1.0 - (-seconds / USUAL_S).exp());
     }
 
     /// No request there is waiting for its first token, nor was any since

@@ -25,7 +25,7 @@ const HARM_HORIZON: f32 = 1000.0;
 /// goes with the square of how much of its prompts a pool finds held.
 const CROWDING: f32 = 30.0;
 /// How far beyond its fair share of the usual load an endpoint may be for free.
-const CROWDING_SLACK: f32 = 0.15;
+const CROWDING_SLACK: f32 = 0.3;
 /// A chunked prefill gets at least this many tokens of each step.
 const MIN_CHUNK: f32 = 256.0;
 
@@ -62,8 +62,8 @@ pub(crate) struct Common {
     /// Share of the prompts of this pool that is found held, 0 to 1: how much
     /// of what is placed now brings others after it.
     pub(crate) follow: f32,
-    /// 1 over the requests in flight that the pool usually has for each token
-    /// that its endpoints can prefill in a millisecond.
+    /// 1 over the thousands of prompt tokens that the pool usually has in flight
+    /// for each token that its endpoints can prefill in a millisecond.
     pub(crate) usual_mean_inverse: f32,
     /// Correction of predicted TPOT, learned by the pool.
     pub(crate) gamma: f32,
@@ -96,7 +96,7 @@ pub(crate) struct Block {
     pub(crate) requests: Lanes,
     /// Streams past their first token.
     pub(crate) streams: Lanes,
-    /// Requests in flight as they usually are.
+    /// Thousands of prompt tokens in flight as they usually are.
     pub(crate) usual: Lanes,
     /// Prompt tokens of the requests in flight.
     pub(crate) context: Lanes,

@@ -58,8 +58,8 @@ fn places(context: &Context<'_>) -> Result<Vec<Condition>, String> {
         Condition::new("conversation, 22/s", conversation, 22.0),
         Condition::new("synthetic, 25/s", workloads::synthetic(16)?, 25.0),
         Condition::new("tenants, 100/s", tenants.clone(), 100.0),
-        Condition::new("tenants, 140/s", tenants, 140.0),
-        Condition::new("agents, 30/s", workloads::agents(16)?, 30.0),
+        Condition::new("tenants, 130/s", tenants, 130.0),
+        Condition::new("agents, 24/s", workloads::agents(16)?, 24.0),
         Condition::new("mixed, 15/s", workloads::mixed(16)?, 15.0),
         Condition::new("code, 10/s", workloads::code(4)?, 10.0),
     ];

@@ -77,7 +77,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Doc, String> {
         failures(&it, &mut doc);
         let mut text = String::new();
         if let Some((condition, by)) = it.worst(1..it.conditions.len(), 0, OURS) {
-            text += &format!("Worst for `predictive`: {} points ({}). ", show(by), condition.name);
+            text += &format!("Worst for `predictive`: {} points (“{}”). ", show(by), condition.name);
         }
         text += &learning(&it);
         text += &it.standing(OURS, RIVALS);
@@ -224,7 +224,7 @@ fn learning(it: &Comparison) -> String {
     all.sort_by(|a, b| a.0.mean.total_cmp(&b.0.mean));
     match (all.first(), all.last()) {
         (Some((least, where_least)), Some((most, where_most))) => format!(
-            "Learning speeds is worth between {} points ({where_least}) and {} points ({where_most}). ",
+            "Learning speeds is worth between {} points (“{where_least}”) and {} points (“{where_most}”). ",
             show(*least),
             show(*most)
         ),

@@ -98,7 +98,7 @@ fn table(context: &Context<'_>, doc: &mut Doc, what: &str, rows: Vec<Condition>)
     let mut text = String::new();
     if one && let Some((condition, by)) = it.worst(1..it.conditions.len(), 0, OURS) {
         text += &format!(
-            "Beside one gateway, several cost `predictive` at worst {} points ({}). ",
+            "Beside one gateway, several cost `predictive` at worst {} points (“{}”). ",
             show(by),
             condition.name
         );
@@ -124,7 +124,7 @@ fn window(it: &Comparison) -> String {
     all.sort_by(|a, b| a.1.mean.total_cmp(&b.1.mean));
     match (all.first(), all.last()) {
         (Some((least, by)), Some((most, gain))) => format!(
-            "The window is worth between {} points ({least}) and {} points ({most}). ",
+            "The window is worth between {} points (“{least}”) and {} points (“{most}”). ",
             show(*by),
             show(*gain)
         ),

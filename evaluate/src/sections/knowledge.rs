@@ -77,11 +77,11 @@ fn place(context: &Context<'_>, doc: &mut Doc, name: &str, base: &Scenario, rate
         (About::Caches, "Late, lost or no news of caches"),
     ] {
         let Some((condition, by)) = it.worst(rows(what), 0, OURS) else { continue };
-        text += &format!("{told}: at worst {} points of goodput ({}). ", show(by), condition.name);
+        text += &format!("{told}: at worst {} points of goodput (“{}”). ", show(by), condition.name);
     }
     if let Some((condition, by)) = it.worst(rows(About::Speeds), 0, UNTAUGHT) {
         text += &format!(
-            "Where it learns no speeds, wrong ones: at worst {} points ({}). ",
+            "Where it learns no speeds, wrong ones: at worst {} points (“{}”). ",
             show(by),
             condition.name
         );
@@ -132,13 +132,13 @@ fn conditions(base: &Scenario, rate: f64) -> Vec<(About, Condition)> {
         add(About::Lengths, name, &|fleet| fleet.output_knowledge = knowledge);
     }
     let late = |ms: u64| move |fleet: &mut Fleet| fleet.kv_events = Some(Duration::from_millis(ms));
-    add(About::Caches, "of caches 0.5 s late", &late(500));
-    add(About::Caches, "of caches 5 s late", &late(5_000));
+    add(About::Caches, "news of caches 0.5 s late", &late(500));
+    add(About::Caches, "news of caches 5 s late", &late(5_000));
     for lost in [0.05, 0.2, 0.5] {
-        let name = format!("of caches, {:.0} % of it lost", lost * 100.0);
+        let name = format!("news of caches, {:.0} % of it lost", lost * 100.0);
         add(About::Caches, &name, &|fleet| fleet.kv_events_lost = lost);
     }
-    add(About::Caches, "nothing of caches (it goes by what it sent)", &|fleet| fleet.kv_events = None);
+    add(About::Caches, "no news of caches (they go by what they sent)", &|fleet| fleet.kv_events = None);
     all
 }
 

@@ -142,7 +142,7 @@ impl Comparison {
             let Some(lead) = self.points((row, ours), (row, best)) else { continue };
             rows += 1;
             let told =
-                |by: Mean| format!("{} to {}: {}", condition.name, self.contenders[best].name, show(by));
+                |by: Mean| format!("“{}” to {}: {}", condition.name, self.contenders[best].name, show(by));
             match lead {
                 _ if lead.mean > lead.half || lead.mean == 0.0 => ahead += 1,
                 _ if lead.mean < -lead.half.max(0.05) => lost.push(told(lead)),
@@ -176,7 +176,7 @@ impl Comparison {
                 rows += 1;
                 if worst.as_ref().is_none_or(|(most, _)| longer.mean > *most) {
                     let told = format!(
-                        "{:.0} % in {} ({})",
+                        "{:.0} % in “{}” ({})",
                         longer.mean, condition.name, self.contenders[best].name
                     );
                     worst = Some((longer.mean, told));

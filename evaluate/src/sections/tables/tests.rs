@@ -43,9 +43,9 @@ fn what_is_lost_is_said() {
     let said = it.standing(0, 1..3);
     assert!(said.contains("Of 3 rows with rivals"), "{said}");
     assert!(said.contains("equal in 1, level within the confidence interval in 1"), "{said}");
-    assert!(said.contains("**loses 1** (storm to rival-mooncake: −10.0)"), "{said}");
+    assert!(said.contains("**loses 1** (“storm” to rival-mooncake: −10.0)"), "{said}");
     assert!(
-        said.contains("shorter mean TTFT in 1 of them, at most by 100 % in storm (rival-dynamo)"),
+        said.contains("shorter mean TTFT in 1 of them, at most by 100 % in “storm” (rival-dynamo)"),
         "{said}"
     );
     assert!(said.contains("No rival has a shorter mean e2e"), "{said}");

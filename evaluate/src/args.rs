@@ -31,11 +31,14 @@ const MOST_JOBS: u64 = 256;
 const MOST_SEEDS: u64 = 100;
 
 impl Args {
+    /// Seeds unless asked otherwise.
+    pub(crate) const SEEDS: u64 = 5;
+
     pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Args, String> {
         let mut parsed = Args {
             quick: false,
             jobs: std::thread::available_parallelism().map_or(2, usize::from),
-            seeds: 5,
+            seeds: Args::SEEDS,
             cells: None,
             out: None,
             code: String::new(),

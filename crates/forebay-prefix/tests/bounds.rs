@@ -83,6 +83,45 @@ fn a_chain_longer_than_the_capacity_keeps_its_start() {
     assert_eq!(index.stats().holds, 0);
 }
 
+/// An engine with a tier in host memory keeps ten times what it says: its
+/// answers tell, prompt by prompt, that it still has what the index gave up.
+#[test]
+fn answers_that_had_more_in_the_cache_stretch_the_capacity_and_others_take_it_back() {
+    let index = PrefixIndex::new(IndexConfig { default_capacity_blocks: 400, ..IndexConfig::default() });
+    let e = endpoint(0);
+    let prompts: Vec<_> = (0..100).map(|n| prompt(0, 40, n)).collect();
+    let mut known_at_last = 0;
+    for round in 0..6u64 {
+        known_at_last = 0;
+        for (n, prompt) in prompts.iter().enumerate() {
+            let now = at(round * 1000 + n as u64);
+            let predicted = blocks(&index, prompt, e);
+            known_at_last += u32::from(predicted >= 39);
+            index.begin(e, prompt);
+            let cached = if round == 0 { 0 } else { 40 };
+            index.correct(e, prompt, cached, predicted, now);
+            index.end(e, prompt, true, now);
+        }
+    }
+    assert!(known_at_last >= 90, "{known_at_last} of 100 prompts are known to be held");
+    assert!(index.stats().committed > 3_500);
+    // The tier is gone: what is said to be held is not.
+    for n in 0..40 {
+        let predicted = blocks(&index, &prompts[99], e);
+        assert_eq!(predicted, 40);
+        index.begin(e, &prompts[99]);
+        index.correct(e, &prompts[99], 0, predicted, at(10_000 + n));
+        index.end(e, &prompts[99], true, at(10_000 + n));
+    }
+    let committed = index.stats().committed;
+    assert!(committed <= 400, "{committed} blocks of 400");
+    // Off by a block or two is rounding and says nothing.
+    for prompt in &prompts {
+        index.correct(e, prompt, 2, 0, at(20_000));
+    }
+    assert!(index.stats().committed <= 400);
+}
+
 /// 20,000 prompts of 60 KB that nothing repeats, then a group with a common
 /// start, then an engine that loses its cache.
 #[test]

@@ -84,6 +84,7 @@ impl Writer {
         self.commit(store, id, &chain[..cached], now);
         if let Some(lane) = self.lane_of(store, id) {
             self.judge(store, lane, cached, predicted);
+            self.learn_capacity(lane, cached, predicted);
         }
     }
 

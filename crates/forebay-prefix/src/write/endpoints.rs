@@ -13,6 +13,15 @@ use crate::store::{MAX_LANES, MAX_SLOTS, Owner, SURE, Store};
 /// and that of their endpoints, is well under 256 bytes each.
 const LANES_PER_CHUNK: usize = 512;
 
+/// A prediction is off when so many blocks are: fewer are rounding.
+const STRETCH_BLOCKS: usize = 3;
+/// What one answer makes of the capacity, one way and the other.
+const STRETCH_MORE: f32 = 1.5;
+const STRETCH_LESS: f32 = 0.8;
+/// The most that the capacity may be stretched to. The index as a whole stays
+/// within its bytes whatever endpoints keep.
+const MOST_STRETCH: f32 = 64.0;
+
 /// What is known of an endpoint whatever it holds.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Endpoint {
@@ -21,6 +30,8 @@ pub(crate) struct Endpoint {
     pub(crate) retired: bool,
     pub(crate) lane: Option<u16>,
     pub(crate) capacity: Option<u32>,
+    /// Its cache as answers show it, in multiples of `capacity`; 0 stands for 1.
+    pub(crate) stretch: f32,
 }
 
 /// What an endpoint holds since it was last forgotten.
@@ -137,6 +148,7 @@ impl Writer {
         let Some(endpoint) = self.endpoint(store, id) else { return };
         endpoint.retired = true;
         endpoint.capacity = None;
+        endpoint.stretch = 0.0;
         if let Some(lane) = endpoint.lane.take() {
             self.abandon(store, lane);
         }
@@ -146,7 +158,27 @@ impl Writer {
     pub(crate) fn capacity(&self, lane: u16) -> u32 {
         let slot = self.lanes[usize::from(lane)].endpoint.map(|id| id.slot);
         let endpoint = slot.and_then(|slot| self.endpoints.get(&slot));
-        endpoint.and_then(|e| e.capacity).unwrap_or(self.config.default_capacity_blocks)
+        let blocks = endpoint.and_then(|e| e.capacity).unwrap_or(self.config.default_capacity_blocks);
+        let stretch = endpoint.map_or(1.0, |e| e.stretch).max(1.0);
+        (f64::from(blocks) * f64::from(stretch)) as u32
+    }
+
+    /// Learns from an answer how much more its engine keeps than it says: a
+    /// tier in host memory or on disk does not show in its count of blocks.
+    /// Answers that had more in the cache than was known speak for more room,
+    /// those that had less for less, and louder, since what is not there costs
+    /// more than what is not known.
+    pub(crate) fn learn_capacity(&mut self, lane: u16, cached: usize, predicted: usize) {
+        let Some(slot) = self.lanes[usize::from(lane)].endpoint.map(|id| id.slot) else { return };
+        let Some(endpoint) = self.endpoints.get_mut(&slot) else { return };
+        let by = if cached >= predicted + STRETCH_BLOCKS {
+            STRETCH_MORE
+        } else if predicted >= cached + STRETCH_BLOCKS {
+            STRETCH_LESS
+        } else {
+            return;
+        };
+        endpoint.stretch = (endpoint.stretch.max(1.0) * by).clamp(1.0, MOST_STRETCH);
     }
 
     pub(crate) fn set_capacity(&mut self, store: &Store, id: EndpointId, blocks: Option<u32>) {

@@ -33,8 +33,10 @@ pub(super) struct Results {
     pub(super) curves: Vec<Vec<Curve>>,
 }
 
-/// Loads between two of the six, for those whose capacity matters most.
-const REFINE: usize = 2;
+/// How closely a capacity is found, as a part of the load: of those that matter
+/// most, and of all others.
+const CLOSE: f64 = 0.015;
+const COARSE: f64 = 0.05;
 
 pub(super) fn collect(context: &Context<'_>) -> Result<Results, String> {
     let contenders = if context.quick { few(context) } else { all(context) };
@@ -47,8 +49,8 @@ pub(super) fn collect(context: &Context<'_>) -> Result<Results, String> {
                 | Role::Default(BaselineKind::LeastRequest | BaselineKind::RoundRobin)
         );
         match context.quick {
-            true => Plan { levels: vec![judged.rates[1], judged.rates[4]], beyond: 0, refine: 0 },
-            false => Plan::new(&judged.rates, if closely { REFINE } else { 0 }),
+            true => Plan { levels: vec![judged.rates[1], judged.rates[4]], beyond: 0, gap: 0.2 },
+            false => Plan::new(&judged.rates, if closely { CLOSE } else { COARSE }),
         }
     };
     let sweeps: Vec<Sweep<'_>> = judged

@@ -50,11 +50,11 @@ fn main() -> Result<(), AnyError> {
             compare(&args, &|seed| boxed(Tenants::new(spec.clone(), seed)), 8.0, requests / 10)
         }
         Some("chat") => {
-            let spec = ConversationsSpec::chat(spec(10.0)?, requests / 6);
+            let spec = blocks(&args, ConversationsSpec::chat(spec(10.0)?, requests / 6))?;
             compare(&args, &|seed| boxed(Conversations::new(spec.clone(), seed)), 8.0, requests / 10)
         }
         Some("agents") => {
-            let spec = ConversationsSpec::agents(spec(1.2)?, requests / 16);
+            let spec = blocks(&args, ConversationsSpec::agents(spec(1.2)?, requests / 16))?;
             compare(&args, &|seed| boxed(Conversations::new(spec.clone(), seed)), 16.0, requests / 10)
         }
         Some("bursts") => {
@@ -70,6 +70,13 @@ fn main() -> Result<(), AnyError> {
         Some("speed") => speed(&args),
         _ => conversation(&args),
     }
+}
+
+fn blocks(args: &Args, spec: ConversationsSpec) -> Result<ConversationsSpec, AnyError> {
+    Ok(ConversationsSpec {
+        block_tokens: args.number("--block", f64::from(spec.block_tokens))? as u32,
+        ..spec
+    })
 }
 
 fn boxed(workload: impl Workload + 'static) -> Result<Box<dyn Workload>, AnyError> {
@@ -138,7 +145,9 @@ fn compare(args: &Args, make: Make<'_>, endpoints: f64, warmup: u64) -> Result<(
     for policy in policies(args)? {
         let mut results = Vec::new();
         for seed in 1..=seeds {
-            let options = RunOptions { seed, warmup, ..RunOptions::default() };
+            let counted = args.text("--counted").map(str::parse).transpose()?;
+            let warmup = args.number("--warmup", warmup as f64)? as u64;
+            let options = RunOptions { seed, warmup, counted, ..RunOptions::default() };
             results.push(run(&fleet, make(seed)?.as_mut(), &policy, &options)?);
         }
         print_row(&results);

@@ -20,10 +20,11 @@ const MAX_PREFILL_SHARE: f32 = 0.85;
 /// Output tokens over which a request's context weighs on the streams beside it.
 const HARM_HORIZON: f32 = 1000.0;
 /// What a load of one fair share beyond the slack costs, in multiples of the
-/// whole prompt's prefill: at a tenth beyond it, holding the prompt is worth no
-/// more than computing it elsewhere. Prompts that are alone pay nothing: it
+/// whole prompt's prefill: at twice its share and the slack, holding the prompt
+/// is worth no more than computing it elsewhere. More parts crowds sooner and
+/// takes agents away from their own long contexts near saturation. Prompts that are alone pay nothing: it
 /// goes with the square of how much of its prompts a pool finds held.
-const CROWDING: f32 = 30.0;
+const CROWDING: f32 = 3.0;
 /// How far beyond its fair share of the usual load an endpoint may be for free.
 const CROWDING_SLACK: f32 = 0.3;
 /// A chunked prefill gets at least this many tokens of each step.

@@ -9,6 +9,7 @@ mod page;
 mod plan;
 mod policies;
 mod pools;
+mod refine;
 mod report;
 mod rows;
 mod stats;
@@ -34,8 +35,11 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     if let Some(directory) = &plan.out {
         written::prepare(directory)?;
     }
-    let results = execute::all(&plan)?;
+    let player = execute::Player::new(&plan);
+    let results = execute::all(&player)?;
     let mut report = report::Report::new(&plan, &results);
+    report.refine(&plan, refine::rows(&player, &report.rows)?);
+    drop(player);
     if let Some(directory) = &plan.out {
         report.timelines = timeline::all(&plan, &report, &results)?;
         written::write(&report, directory)?;

@@ -21,6 +21,7 @@ pub(super) struct Plan {
     pub(super) described: String,
     pub(super) policies: Vec<Named>,
     pub(super) stages: Vec<Stage>,
+    sizing: Sizing,
     pub(super) seeds: Vec<u64>,
     pub(super) slo: Slo,
     pub(super) jobs: usize,
@@ -86,12 +87,9 @@ pub(super) fn make(args: &SimulateArgs) -> Result<Plan, Failure> {
     if !(0.0..=0.9).contains(&warmup) {
         return Err(Failure::Usage(format!("--warmup: {warmup} is not a share from 0 to 0.9")));
     }
-    let sizes = Sizes { rows, own_rate, build_up, endpoints: fleet.fleet.endpoints.len() as u64 };
-    let stages = loads.into_iter().map(|load| {
-        let requests = args.requests.unwrap_or_else(|| sizes.requests(load));
-        Stage { load, requests, warmup: (requests as f64 * warmup) as u64 }
-    });
-    let stages: Vec<Stage> = stages.collect();
+    let endpoints = fleet.fleet.endpoints.len() as u64;
+    let sizing = Sizing { asked: args.requests, warmup, rows, own_rate, build_up, endpoints };
+    let stages: Vec<Stage> = loads.into_iter().map(|load| sizing.stage(load)).collect();
     for stage in &stages {
         check_length(stage, args.trace.as_deref())?;
     }
@@ -104,6 +102,7 @@ pub(super) fn make(args: &SimulateArgs) -> Result<Plan, Failure> {
         source,
         policies,
         stages,
+        sizing,
         seeds: (0..args.seeds).map(|number| args.seed.wrapping_add(number)).collect(),
         slo: Slo { ttft_ms: millis(args.slo_ttft), tpot_ms: millis(args.slo_tpot) },
         jobs: args.jobs.map_or(cores, |jobs| usize::try_from(jobs).unwrap_or(cores)),
@@ -113,7 +112,11 @@ pub(super) fn make(args: &SimulateArgs) -> Result<Plan, Failure> {
 }
 
 /// What says how long a run should be.
-struct Sizes {
+struct Sizing {
+    /// Requests that were asked for.
+    asked: Option<u64>,
+    /// Share of them that does not count.
+    warmup: f64,
     /// Of a trace, and the rate at which it has them; 0 otherwise.
     rows: f64,
     own_rate: f64,
@@ -122,7 +125,12 @@ struct Sizes {
     endpoints: u64,
 }
 
-impl Sizes {
+impl Sizing {
+    fn stage(&self, load: Load) -> Stage {
+        let requests = self.asked.unwrap_or_else(|| self.requests(load));
+        Stage { load, requests, warmup: (requests as f64 * self.warmup) as u64 }
+    }
+
     fn requests(&self, load: Load) -> u64 {
         let enough = LEAST.max(EACH * self.endpoints);
         // Casts saturate.
@@ -228,6 +236,12 @@ fn check_memory(fleet: &NamedFleet, source: &Source, remarks: &mut Vec<String>) 
 }
 
 impl Plan {
+    /// What is played at a rate that was not asked for; between two that were, it is
+    /// no longer than the longer of theirs.
+    pub(super) fn stage_at(&self, rate: f64) -> Stage {
+        self.sizing.stage(Load::Rate(rate))
+    }
+
     /// Whether there is something to choose load by.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.source, Source::Made(made) if Made::is_closed(made))

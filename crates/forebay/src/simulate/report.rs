@@ -30,6 +30,10 @@ pub(super) struct Report {
     pub(super) capacity: Vec<Capacity>,
     /// By rate, then by policy in the order asked for.
     pub(super) rows: Vec<Row>,
+    /// Of the best policies, at rates between those asked for: where their goodput
+    /// crosses 90 %.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) refined: Vec<Row>,
     /// How shares went over time, of some policies; only for the written report.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) timelines: Vec<Timeline>,
@@ -79,10 +83,17 @@ impl Report {
             seeds: plan.seeds.clone(),
             slo: plan.slo.into(),
             loads: plan.stages.iter().map(Load::of).collect(),
-            capacity: capacity::of(&plan.policies, &rows),
+            capacity: capacity::of(&plan.policies, &rows, &[]),
             rows,
+            refined: Vec::new(),
             timelines: Vec::new(),
         }
+    }
+
+    /// Takes in rows at further rates.
+    pub(super) fn refine(&mut self, plan: &Plan, refined: Vec<Row>) {
+        self.capacity = capacity::of(&plan.policies, &self.rows, &refined);
+        self.refined = refined;
     }
 
     /// The load at which policies differ most.

@@ -44,8 +44,11 @@ impl fmt::Display for Table<'_> {
         if let Some(first) = report.capacity.first() {
             writeln!(f, "\nrequests per second with {:.0} % goodput", GOAL * 100.0)?;
             let width = report.capacity.iter().map(|c| c.policy.chars().count()).max().unwrap_or(0).max(6);
-            let heads = ["requests/s", "per endpoint", "of the best"];
-            writeln!(f, "{:width$}  {:>10}  {:>12}  {:>11}", "policy", heads[0], heads[1], heads[2])?;
+            writeln!(
+                f,
+                "{:width$}  {:>10}  {:>13}  {:>12}  {:>11}",
+                "policy", "requests/s", "between", "per endpoint", "of the best"
+            )?;
             let endpoints = report.endpoints.max(1) as f64;
             for capacity in &report.capacity {
                 write!(f, "{:width$}  {:>10}", capacity.policy, capacity.show())?;
@@ -54,12 +57,20 @@ impl fmt::Display for Table<'_> {
                     continue;
                 }
                 let share = capacity.rate / first.rate * 100.0;
-                writeln!(f, "  {:>12.3}  {share:>9.0} %", capacity.rate / endpoints)?;
+                let (between, each) = (capacity.show_between(), capacity.rate / endpoints);
+                writeln!(f, "  {between:>13}  {each:>12.3}  {share:>9.0} %")?;
+            }
+            if !report.refined.is_empty() {
+                writeln!(f, "{REFINED}")?;
             }
         }
         Ok(())
     }
 }
+
+/// Under the loads that policies carry.
+pub(super) const REFINED: &str =
+    "By a straight line between two rates; those of the first few were halved by two more runs.";
 
 fn table(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
     let width = rows.iter().map(|row| row.policy.chars().count()).max().unwrap_or(0).max(6);

@@ -43,7 +43,7 @@ fn csv(report: &Report) -> String {
         }
     }
     text.push('\n');
-    for row in &report.rows {
+    for row in report.rows.iter().chain(&report.refined) {
         line(&mut text, row);
     }
     text

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::super::capacity::GOAL;
+use super::super::capacity::{self, GOAL};
 use super::super::report::Report;
 use super::super::rows::Row;
 use super::super::table::{millis, rounded, trimmed};
@@ -85,7 +85,9 @@ struct Plot {
 
 impl Plot {
     fn figure(&self, page: &mut String, report: &Report, keys: &[&str], (width, height): (f64, f64)) {
-        let values = || report.rows.iter().filter_map(|row| (self.of)(row)).map(|(value, _)| value);
+        let values = || {
+            report.rows.iter().chain(&report.refined).filter_map(|row| (self.of)(row)).map(|(value, _)| value)
+        };
         let scale = if self.logarithmic {
             let positive = || values().filter(|value| *value > 0.0);
             Scale::logarithmic(positive().fold(f64::INFINITY, f64::min), positive().fold(0.0, f64::max))
@@ -166,8 +168,9 @@ impl Plot {
         x: &dyn Fn(f64) -> f64,
         y: &dyn Fn(f64) -> f64,
     ) {
-        let rows = report.rows.iter().filter(|row| row.policy == policy);
+        let rows = capacity::curve(policy, &report.rows, &report.refined);
         let points: Vec<(f64, f64, Option<f64>)> = rows
+            .into_iter()
             .filter_map(|row| {
                 let (value, half) = (self.of)(row)?;
                 Some((row.rate?, value, half))

@@ -88,7 +88,7 @@ pub(super) fn against_load(page: &mut String, report: &Report) {
     }
     let _ = writeln!(
         page,
-        "<th>carries at {:.0} %</th><th>per endpoint</th></tr></thead><tbody>",
+        "<th>carries at {:.0} %</th><th>between</th><th>per endpoint</th></tr></thead><tbody>",
         super::super::capacity::GOAL * 100.0
     );
     for capacity in &report.capacity {
@@ -102,9 +102,13 @@ pub(super) fn against_load(page: &mut String, report: &Report) {
         }
         let each = capacity.rate / report.endpoints.max(1) as f64;
         let each = if capacity.below { String::new() } else { format!("{each:.3}") };
-        let _ = writeln!(page, "<td>{} req/s</td><td>{each}</td></tr>", escape(&capacity.show()));
+        let (rate, between) = (escape(&capacity.show()), capacity.show_between());
+        let _ = writeln!(page, "<td>{rate} req/s</td><td>{between}</td><td>{each}</td></tr>");
     }
     page.push_str("</tbody></table>\n");
+    if !report.refined.is_empty() {
+        let _ = writeln!(page, "<p class=\"note\">{}</p>", escape(super::super::table::REFINED));
+    }
 }
 
 fn first(policy: &str) -> &'static str {

@@ -119,7 +119,7 @@ pub struct FleetFileEvent {
 /// What happens to an endpoint.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum FleetFileChange {
-    /// From now on it has this speed, relative to its hardware's; 0.001 to 1000.
+    /// From now on it has this speed, relative to its hardware's; 0.001 to 4.
     Speed(f64),
     /// It breaks off everything in flight and refuses connections.
     Crash {

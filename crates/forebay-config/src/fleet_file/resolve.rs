@@ -13,6 +13,9 @@ use crate::scalar::nearest;
 /// Tokens of one KV block; less than one block holds nothing.
 const BLOCK: u64 = 16;
 
+/// Most that an event may speed an endpoint up: more is a percentage.
+const MOST_SPEED: f64 = 4.0;
+
 type Zones = BTreeMap<String, Duration>;
 
 pub(super) fn resolve(raw: &RawFleet, mut to: Resolver<'_>, classes: &[&str]) -> Result<FleetFile, Errors> {
@@ -245,6 +248,13 @@ fn events(raw: &[RawEvent], groups: &[FleetGroup], to: &mut Resolver<'_>) -> Vec
         only("keep_cache", written.keep_cache.is_some(), Change::Crash, "crash", to);
         if change == Change::Speed && written.speed.is_none() {
             to.error(&path, "needs speed, such as 0.8 for a GPU throttled by 20 %".to_owned());
+        }
+        if let Some(speed) = speed.filter(|speed| *speed > MOST_SPEED) {
+            let message = format!(
+                "{speed} is {speed} times as fast as its class, and an event may make it {MOST_SPEED} times as fast at \
+                 most; a share is meant, 0.8 for 80 %"
+            );
+            to.error(&format!("{path}.speed"), message);
         }
         let change = match change {
             Change::Speed => FleetFileChange::Speed(speed.unwrap_or(1.0)),

@@ -80,3 +80,15 @@ events:
     let back_after = Some(Duration::from_secs(30));
     assert_eq!(fleet.events[1].change, FleetFileChange::Crash { back_after, keep_cache: true });
 }
+
+#[test]
+fn an_events_speed_is_no_percentage() {
+    let speed = |speed: &str| {
+        read(&format!(
+            "version: 1\nendpoints: [{{name: a, class: h100-8b, count: 1}}]\nevents:\n  - {{at: 1s, endpoint: a, change: speed, speed: {speed}}}\n"
+        ))
+    };
+    assert!(speed("4").is_ok());
+    let said = speed("80").unwrap_err().to_string();
+    assert!(said.contains("f.yaml:4") && said.contains("0.8 for 80 %"), "{said}");
+}

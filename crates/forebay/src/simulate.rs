@@ -5,6 +5,7 @@ mod capacity;
 mod execute;
 mod fleet;
 mod made;
+mod near;
 mod page;
 mod plan;
 mod policies;
@@ -40,6 +41,9 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     let mut report = report::Report::new(&plan, &results);
     report.refine(&plan, refine::rows(&player, &report.rows)?);
     drop(player);
+    for warning in report.unreached() {
+        eprintln!("{warning}");
+    }
     if let Some(directory) = &plan.out {
         report.timelines = timeline::all(&plan, &report, &results)?;
         written::write(&report, directory)?;

@@ -166,12 +166,14 @@ fn the_page_stands_alone_and_shows_everything() {
     assert!(!page.contains("NaN") && !page.contains("inf\""));
     let csv = std::fs::read_to_string(out.join("report.csv")).unwrap();
     let widths: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
-    assert_eq!(widths.len(), 1 + 2 * 3);
     assert!(widths.iter().all(|width| *width == widths[0]));
     assert!(csv.lines().nth(1).unwrap().starts_with("2,predictive,false,3,"), "{csv}");
     let report: Value =
         serde_json::from_str(&std::fs::read_to_string(out.join("report.json")).unwrap()).unwrap();
     assert_eq!(report["loads"][0]["rate"], 2.0);
+    // And where goodput crosses 90 % between the two rates.
+    let refined = report["refined"].as_array().map_or(0, Vec::len);
+    assert_eq!(widths.len(), 1 + 2 * 3 + refined);
     assert_eq!(report["capacity"].as_array().unwrap().len(), 3);
     let timelines = report["timelines"].as_array().unwrap();
     assert_eq!(timelines.len(), 3);
@@ -229,9 +231,91 @@ fn priorities_are_told_apart() {
 fn the_table_says_how_loaded_the_fleet_was() {
     let line = format!("--trace {TRACE} --requests 300 --seeds 1 --policies predictive");
     let idle = done(&line, &["--rate", "1"]).0;
-    assert!(idle.contains("The fleet computed ") && idle.contains("--rate and --scale raise"), "{idle}");
+    assert!(
+        idle.contains(" requests in flight on average. It computed")
+            && idle.contains("--rate and --scale raise"),
+        "{idle}"
+    );
     let full = done(&line.replace("300", "1500"), &["--rate", "24"]).0;
-    assert!(full.contains("The fleet computed ") && !full.contains("raise the load"), "{full}");
+    assert!(
+        full.contains("It computed, that is had at least one, ") && !full.contains("raise the load"),
+        "{full}"
+    );
+}
+
+#[test]
+fn the_best_are_played_again_between_two_rates() {
+    let directory = Directory::new("refined");
+    let two = directory.file("two.yaml", "version: 1\nendpoints: [{class: h100-8b, count: 2}]\n");
+    let line = format!(
+        "--fleet {two} --trace {TRACE} --requests 250 --seeds 1 --rates 0.2,16 --slo-ttft 8s \
+         --policies predictive,least_request,least_work,round_robin,random"
+    );
+    let (table, _) = done(&line, &["--out", directory.0.to_str().unwrap()]);
+    assert!(table.contains("those of the first few were halved by two more runs"), "{table}");
+    let written = |name: &str| std::fs::read_to_string(directory.0.join(name)).unwrap();
+    let report: Value = serde_json::from_str(&written("report.json")).unwrap();
+    let refined = report["refined"].as_array().unwrap();
+    let rates = |policy: &Value| -> Vec<f64> {
+        let own = refined.iter().filter(|row| row["policy"] == *policy);
+        own.map(|row| row["rate"].as_f64().unwrap()).collect()
+    };
+    let capacity = report["capacity"].as_array().unwrap();
+    assert_eq!(capacity.len(), 5);
+    for found in &capacity[..4] {
+        let (rates, rate) = (rates(&found["policy"]), found["rate"].as_f64().unwrap());
+        let [from, to] = [0, 1].map(|at| found["between"][at].as_f64().unwrap());
+        // The middle of what was asked for, and that of one half of it.
+        assert_eq!((rates.len(), rates[0]), (2, 8.1), "{found}");
+        assert!((to - from - 15.8 / 4.0).abs() < 1e-9 && from <= rate && rate <= to, "{found}");
+        assert!(rates.contains(&from) || rates.contains(&to), "{found}");
+    }
+    // They are in the list of figures and on the page, and the rates asked for have tables of their own.
+    assert_eq!(written("report.csv").lines().count(), 1 + 2 * 5 + refined.len());
+    assert!(written("report.html").contains("at 8.1 requests per second: "));
+    assert_eq!(report["loads"].as_array().unwrap().len(), 2);
+    // A gap of 2 % needs no closer look, and neither does a rate that all carry.
+    let close = json(&line.replace("0.2,16", "0.1,0.2"));
+    assert!(close["refined"].is_null() && close["capacity"][0]["above"] == true, "{close}");
+}
+
+#[test]
+fn who_is_as_good_as_the_best_is_marked() {
+    let line = "--workload tasks --requests 300 --seeds 2 --policies random,round_robin,predictive --rate 50";
+    let report = json(line);
+    let rows = report["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["level_with_best"] == true), "{report}");
+    let mut fastest: Vec<(f64, &str)> = rows
+        .iter()
+        .map(|row| (row["ttft_ms"]["mean"].as_f64().unwrap(), row["policy"].as_str().unwrap()))
+        .collect();
+    fastest.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let table = done(line, &[]).0;
+    let shown: Vec<&str> = table
+        .lines()
+        .filter_map(|line| line.strip_prefix("= ")?.split_whitespace().next())
+        .filter(|word| *word != "is")
+        .collect();
+    assert_eq!(shown, fastest.iter().map(|(_, policy)| *policy).collect::<Vec<_>>(), "{table}");
+    assert!(table.contains("sums over seeds"), "{table}");
+}
+
+#[test]
+fn events_after_the_end_are_told() {
+    let directory = Directory::new("late");
+    let fleet = directory.file(
+        "late.yaml",
+        "version: 1\nendpoints: [{name: a, class: h100-8b, count: 4}]\nevents:\n  - {at: 5s, endpoint: a-1, change: leave}\n  - {at: 20h, endpoint: a-2, change: crash}\n",
+    );
+    let line = format!("--fleet {fleet} --trace {TRACE} --requests 60 --seeds 1 --rate 4 --policies random");
+    let out = directory.0.join("out");
+    let (_, said) = done(&line, &["--out", out.to_str().unwrap()]);
+    assert!(said.contains("event at 72000 s: a-2 crashes for good (not reached: the run ends at "), "{said}");
+    assert!(!said.contains("a-1"), "{said}");
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("5 s: a-1 leaves;") && page.contains("(not reached: the run ends at "));
+    let events = &json(&line)["fleet_events"];
+    assert!(events[0]["not_reached"].is_null() && events[1]["not_reached"].is_string(), "{events}");
 }
 
 #[test]
@@ -318,6 +402,14 @@ fn what_cannot_be_simulated_is_refused_by_name() {
         "version: 1\nendpoints:\n  - {class: h100-8b, count: 2, memory: {total: 80GiB, weights: 140GiB, per_token: 320KiB}}\n",
     );
     let empty = directory.file("empty.jsonl", "");
+    let percent = directory.file(
+        "percent.yaml",
+        "version: 1\nendpoints: [{class: h100-8b, count: 2}]\nevents: [{at: 1s, endpoint: h100-8b, change: speed, speed: 80}]\n",
+    );
+    let half = directory.file(
+        "half.jsonl",
+        "{\"timestamp\": 0, \"input_length\": 9, \"output_length\": 2}\n{\"timestamp\": 1}\n",
+    );
     let line = |at: &str| format!("{{\"timestamp\": {at}, \"input_length\": 9, \"output_length\": 2}}\n");
     let years = directory.file("years.jsonl", &(line("0") + &line("900719925474099")));
     let later = directory.file(
@@ -330,11 +422,21 @@ fn what_cannot_be_simulated_is_refused_by_name() {
         (format!("--trace {TRACE} --fleet {model}"), "less 140.0 GiB of weights is -68.0 GiB"),
         (format!("--trace {TRACE} --fleet {later}"), "none is there at the start"),
         (format!("--trace {TRACE} --fleet nowhere.yaml"), "cannot read the fleet nowhere.yaml"),
-        ("--trace nowhere.jsonl".to_owned(), "nowhere.jsonl"),
+        (format!("--trace {TRACE} --fleet {percent}"), "0.8 for 80 %"),
+        ("--trace nowhere.jsonl".to_owned(), "cannot read the trace nowhere.jsonl: No such file"),
+        (format!("--trace {half}"), "line 2: not a request: missing field `input_length` (column 16) (--on"),
         (format!("--trace {empty}"), "no requests"),
         ("--trace README.md".to_owned(), "neither a Mooncake trace"),
         (format!("--trace {TRACE} --rate 0"), "--rate: 0 is not a number above 0"),
         (format!("--trace {TRACE} --rate=-3"), "--rate: -3"),
+        (format!("--trace {TRACE} --rate -3"), "--rate: -3 is not a number above 0"),
+        (format!("--trace {TRACE} --rates -3,5"), "--rates: -3 is not a number above 0"),
+        (format!("--trace {TRACE} --rate 5/s"), "'5/s' for '--rate <R>': not a number such as 12 or 0.5"),
+        (format!("--trace {TRACE} --rates 1,2,x"), "'x' for '--rates <A,B,…>': not a number such as"),
+        (format!("--trace {TRACE} --rates 1,,2"), "a number is missing"),
+        (format!("--trace {TRACE} --warmup 10%"), "not a number such as 12 or 0.5, without a unit"),
+        (format!("--trace {TRACE} --policies predictive:3"), "predictive has no knobs"),
+        (format!("--trace {TRACE} --policies predictve"), "did you mean predictive?"),
         (format!("--trace {TRACE} --rate NaN"), "--rate: NaN"),
         (format!("--trace {TRACE} --rates 1,inf"), "--rates: inf"),
         (format!("--trace {TRACE} --scale 1e300"), "--scale: 1e300 is not"),
@@ -358,4 +460,8 @@ fn what_cannot_be_simulated_is_refused_by_name() {
         let said = refused(&line);
         assert!(said.contains(what), "{line}: {said}");
     }
+    // A space within one word of the command line.
+    let several = simulate(&format!("--trace {TRACE}"), &["--rates", "1 2"]);
+    let said = String::from_utf8(several.stderr).unwrap();
+    assert!(several.status.code() == Some(2) && said.contains("with commas between and no spaces"), "{said}");
 }

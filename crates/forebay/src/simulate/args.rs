@@ -55,19 +55,19 @@ pub(crate) struct SimulateArgs {
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Requests per second; if not given, a trace's own, and something moderate for a workload.
-    #[arg(long, value_name = "R")]
+    #[arg(long, value_name = "R", value_parser = number, allow_hyphen_values = true)]
     pub(crate) rate: Option<f64>,
     /// Several rates, with commas between, for curves against load.
-    #[arg(long, value_name = "A,B,…", value_delimiter = ',')]
+    #[arg(long, value_name = "A,B,…", value_delimiter = ',', value_parser = number, allow_hyphen_values = true)]
     pub(crate) rates: Vec<f64>,
     /// So many times the rate that it has by itself.
-    #[arg(long, value_name = "X")]
+    #[arg(long, value_name = "X", value_parser = number, allow_hyphen_values = true)]
     pub(crate) scale: Option<f64>,
     /// Requests in each run; if not given, as many as a trace has, and 3,000 or more for a workload.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     pub(crate) requests: Option<u64>,
     /// Share of them, the first, that does not count, 0 to 0.9; 0.1 if not given, and more where the load takes longer to build up.
-    #[arg(long, value_name = "SHARE")]
+    #[arg(long, value_name = "SHARE", value_parser = number, allow_hyphen_values = true)]
     pub(crate) warmup: Option<f64>,
     /// A good answer's first token comes within so long.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = duration)]
@@ -87,6 +87,21 @@ pub(crate) struct SimulateArgs {
     /// Print the report as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// A number; whether it is a sensible one is seen with everything else.
+fn number(text: &str) -> Result<f64, String> {
+    let is_number = |word: &str| word.parse::<f64>().is_ok();
+    let mut words = text.split_whitespace();
+    match (words.next(), words.next()) {
+        (None, _) => Err("a number is missing".to_owned()),
+        (Some(first), Some(second)) if is_number(first) && is_number(second) => {
+            Err("these are several numbers; --rates takes several, with commas between and no spaces: 1,2"
+                .to_owned())
+        }
+        (Some(only), None) if is_number(only) => only.parse().map_err(|_| "not a number".to_owned()),
+        _ => Err("not a number such as 12 or 0.5, without a unit".to_owned()),
+    }
 }
 
 /// A time with its unit: 500us, 50ms, 2s, 1m; above 0 and up to a day.
@@ -112,6 +127,17 @@ fn duration(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_refused_in_plain_words() {
+        assert_eq!(number(" 1.5 "), Ok(1.5));
+        assert_eq!(number("-3"), Ok(-3.0));
+        for text in ["5/s", "x", "10%", "5 req"] {
+            assert!(number(text).unwrap_err().contains("without a unit"), "{text}");
+        }
+        assert!(number("1 2").unwrap_err().contains("commas"));
+        assert!(number("").unwrap_err().contains("missing"));
+    }
 
     #[test]
     fn times_have_units_and_bounds() {

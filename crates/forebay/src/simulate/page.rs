@@ -64,11 +64,7 @@ fn facts(page: &mut String, report: &Report) {
     facts.push(format!("every policy with the same {seeds} seed{}", if seeds == 1 { "" } else { "s" }));
     let _ = writeln!(page, "<p class=\"facts\">{}.</p>", facts.join("; "));
     if !report.fleet_events.is_empty() {
-        let events: Vec<String> = report
-            .fleet_events
-            .iter()
-            .map(|event| format!("{} s: {}", trimmed(event.at_s), escape(&event.what)))
-            .collect();
+        let events: Vec<String> = report.fleet_events.iter().map(|event| escape(&event.show())).collect();
         let _ = writeln!(page, "<p class=\"facts\">What happens: {}.</p>", events.join("; "));
     }
     if let Some(text) = headline(report) {
@@ -89,9 +85,7 @@ fn headline(report: &Report) -> Option<String> {
     let mut text = format!("{at}{} of the requests within the limits", figure(best));
     let ours = ranked.iter().find(|row| row.policy == "predictive");
     if let Some(ours) = ours.filter(|ours| ours.policy != best.policy) {
-        let apart = best.goodput - ours.goodput;
-        let sure = best.ci95.goodput.unwrap_or(0.0) + ours.ci95.goodput.unwrap_or(0.0);
-        let within = if sure > apart { ", within the intervals of both" } else { "" };
+        let within = if ours.level_with_best { ", which these runs do not tell apart" } else { "" };
         let _ = write!(text, ", {}{within}", figure(ours));
     }
     if ranked.len() > 2 {
@@ -121,9 +115,11 @@ fn how_to_read(page: &mut String, report: &Report) {
          whose later tokens came every {} or faster on average; rejected, failed and abandoned ones count as \
          missed. <b>TTFT</b> is the time to the first token, <b>TPOT</b> the time for each later one, \
          <b>hit</b> the share of prompt tokens that came from the engines' caches, <b>busiest</b> the requests \
-         of the busiest endpoint over the mean. ± and the thin lines on bars and points are 95 % confidence \
-         intervals over seeds: policies whose intervals overlap much are not told apart by these runs; more \
-         <code>--seeds</code> narrow them. Names that begin with <code>rival-</code> are other routers' rules with \
+         of the busiest endpoint over the mean, <b>computing</b> the share of the time in which an endpoint had at \
+         least one request: a fleet may compute 99 % of the time long before goodput falls. ± and the thin lines on bars and points are 95 % confidence \
+         intervals over seeds. <b>=</b> marks policies that these runs do not tell apart from the best one, in the order \
+         of their TTFT: the interval of their difference, seed by seed, holds 0; more <code>--seeds</code> narrow it. \
+         Counts are sums over seeds. Names that begin with <code>rival-</code> are other routers' rules with \
          their own defaults. Everything is simulated; times are those of the simulated engines.</p></details>\n",
         limit(report.slo.ttft_ms),
         limit(report.slo.tpot_ms)

@@ -5,6 +5,7 @@ use forebay_gate::PoolConfig;
 use forebay_sim::baselines::{BaselineKind, Knobs};
 use forebay_sim::fleet::PolicySpec;
 
+use super::near::nearest;
 use crate::cli::Failure;
 
 /// A policy and what it is called in the report.
@@ -60,16 +61,31 @@ fn one(text: &str) -> Result<Named, Failure> {
     if let Ok(kind) = text.parse::<PolicyKind>() {
         return Ok(ours(kind));
     }
+    if text.is_empty() {
+        return Err(usage("a name is missing beside a comma".to_owned()));
+    }
     let mut parts = text.split(':');
     let name = parts.next().unwrap_or_default();
+    if name.parse::<PolicyKind>().is_ok() {
+        return Err(usage(format!(
+            "{name} has no knobs: write it without \"{}\" (only rivals have knobs)",
+            &text[name.len()..]
+        )));
+    }
     let Ok(kind) = name.parse::<BaselineKind>() else {
-        return Err(usage(format!("there is no policy \"{name}\"; there are\n{}", known())));
+        let ours = PolicyKind::ALL.iter().map(|policy| policy.as_str());
+        let all = ours.chain(BaselineKind::ALL.iter().map(|kind| kind.as_str())).chain(GROUPS);
+        let meant = nearest(name, all).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+        return Err(usage(format!("there is no policy \"{name}\"{meant}\nThere are\n{}", known())));
     };
     let knobs = kind.knobs();
     let mut values = Vec::new();
     for (at, part) in parts.enumerate() {
         let Some(knob) = knobs.get(at) else {
-            return Err(usage(format!("{name} has {} knobs, {}", knobs.len(), described(kind))));
+            return Err(usage(match knobs.len() {
+                0 => format!("{name} has no knobs"),
+                count => format!("{name} has {count} knobs, {}", described(kind)),
+            }));
         };
         let value = part.parse().ok().filter(|value: &f64| (0.0..=1e12).contains(value));
         let Some(value) = value else {
@@ -82,6 +98,9 @@ fn one(text: &str) -> Result<Named, Failure> {
     }
     Ok(Named { name: text.to_owned(), spec: PolicySpec::Baseline(kind, Knobs(values)) })
 }
+
+/// Names that stand for several.
+const GROUPS: [&str; 3] = ["ours", "rivals", "all"];
 
 fn described(kind: BaselineKind) -> String {
     let knobs = kind.knobs().iter().map(|knob| format!("{} (default {})", knob.name, knob.default));
@@ -121,6 +140,11 @@ mod tests {
         assert!(names(&["rival-p2c:many"]).unwrap_err().contains("is \"many\""));
         assert!(names(&["rival-p2c:-3"]).unwrap_err().contains("is \"-3\", expected a number from 0"));
         assert!(names(&["rival-p2c:NaN"]).unwrap_err().contains("expected a number"));
-        assert!(names(&["rival-round-robin:1"]).unwrap_err().contains("has 0 knobs"));
+        assert!(names(&["rival-round-robin:1"]).unwrap_err().contains("has no knobs"));
+        assert!(names(&["predictive:3"]).unwrap_err().contains("predictive has no knobs"));
+        assert!(names(&["rival-p2c:1:2:3:4:5"]).unwrap_err().contains("choice_count (default 2)"));
+        assert!(names(&["least_requests"]).unwrap_err().contains("did you mean least_request?"));
+        assert!(names(&["dynamo"]).unwrap_err().contains("did you mean rival-dynamo?"));
+        assert!(names(&["random", ""]).unwrap_err().contains("missing beside a comma"));
     }
 }

@@ -1,11 +1,13 @@
 //! The whole report.
 
+use forebay_sim::fleet::SimResult;
 use serde::Serialize;
 
 use super::capacity::{self, Capacity};
 use super::execute::Results;
 use super::plan::{Plan, Stage};
-use super::rows::{Limits, Row};
+use super::rows::{Limits, Row, mark_level};
+use super::table::trimmed;
 use super::timeline::Timeline;
 
 /// What was run and what came of it. The same plan gives the same report, byte for byte.
@@ -39,11 +41,45 @@ pub(super) struct Report {
     pub(super) timelines: Vec<Timeline>,
 }
 
+/// Warnings of events that are shown one by one.
+const MOST_WARNINGS: usize = 5;
+
 /// A change of the fleet.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Event {
     pub(super) at_s: f64,
     pub(super) what: String,
+    /// Why it did not happen, at some loads at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) not_reached: Option<String>,
+}
+
+/// A load's rate, and when its longest run ended, in seconds.
+fn end((stage, by_policy): (&Stage, &Vec<Vec<SimResult>>)) -> (Option<f64>, f64) {
+    let ends = by_policy.iter().flatten().map(|result| result.sim_seconds);
+    (stage.load.rate(), ends.fold(0.0, f64::max))
+}
+
+fn not_reached(at_s: f64, ends: &[(Option<f64>, f64)]) -> Option<String> {
+    let missed: Vec<&(Option<f64>, f64)> = ends.iter().filter(|(_, end)| *end < at_s).collect();
+    let last = missed.iter().map(|(_, end)| *end).fold(0.0, f64::max);
+    let rates: Vec<String> = missed.iter().filter_map(|(rate, _)| rate.map(trimmed)).collect();
+    if missed.is_empty() {
+        None
+    } else if missed.len() == ends.len() {
+        Some(format!("the run ends at {last:.0} s"))
+    } else {
+        Some(format!("at {} requests per second the run ends before", rates.join(", ")))
+    }
+}
+
+impl Event {
+    /// With what kept it from happening.
+    pub(super) fn show(&self) -> String {
+        let missed =
+            self.not_reached.as_ref().map_or_else(String::new, |why| format!(" (not reached: {why})"));
+        format!("{} s: {}{missed}", trimmed(self.at_s), self.what)
+    }
 }
 
 /// One load.
@@ -70,12 +106,19 @@ impl Report {
                 let rate = stage.load.rate();
                 rows.push(Row::new(&policy.name, policy.is_rival(), rate, plan.slo, by_seed));
             }
+            let first = rows.len() - plan.policies.len();
+            mark_level(&mut rows[first..]);
         }
-        let events = plan.fleet.events.iter();
+        let ends: Vec<(Option<f64>, f64)> = plan.stages.iter().zip(results).map(end).collect();
+        let events = plan.fleet.events.iter().map(|(at_s, what)| Event {
+            at_s: *at_s,
+            what: what.clone(),
+            not_reached: not_reached(*at_s, &ends),
+        });
         Report {
             fleet: plan.fleet.title.clone(),
             fleet_facts: plan.fleet.facts.clone(),
-            fleet_events: events.map(|(at_s, what)| Event { at_s: *at_s, what: what.clone() }).collect(),
+            fleet_events: events.collect(),
             endpoints: plan.fleet.fleet.endpoints.len(),
             workload: plan.workload.clone(),
             workload_is: plan.described.clone(),
@@ -96,6 +139,21 @@ impl Report {
         self.refined = refined;
     }
 
+    /// A warning for each event that did not happen, and no more than a screen holds.
+    pub(super) fn unreached(&self) -> Vec<String> {
+        let missed: Vec<&Event> =
+            self.fleet_events.iter().filter(|event| event.not_reached.is_some()).collect();
+        let mut all: Vec<String> = missed
+            .iter()
+            .take(MOST_WARNINGS)
+            .map(|event| format!("warning: event at {}", event.show()))
+            .collect();
+        if missed.len() > MOST_WARNINGS {
+            all.push(format!("warning: {} more events are not reached", missed.len() - MOST_WARNINGS));
+        }
+        all
+    }
+
     /// The load at which policies differ most.
     pub(super) fn telling(&self) -> usize {
         let spread = |load: &Load| {
@@ -109,13 +167,35 @@ impl Report {
         (0..spreads.len()).max_by(|a, b| spreads[*a].total_cmp(&spreads[*b])).unwrap_or(0)
     }
 
-    /// The rows at one of the rates, best goodput first; of equal ones, the faster.
+    /// The rows at one of the rates: first those that are level with the best, the
+    /// fastest to the first token first; then by goodput, and of equal ones the faster.
     pub(super) fn ranked(&self, rate: Option<f64>) -> Vec<&Row> {
         let mut rows: Vec<&Row> = self.rows.iter().filter(|row| row.rate == rate).collect();
         rows.sort_by(|a, b| {
-            let speed = |row: &Row| row.e2e_ms.mean.unwrap_or(f64::INFINITY);
-            b.goodput.total_cmp(&a.goodput).then(speed(a).total_cmp(&speed(b)))
+            let time = |ms: Option<f64>| ms.unwrap_or(f64::INFINITY);
+            let goodput = b.goodput.total_cmp(&a.goodput);
+            let end = time(a.e2e_ms.mean).total_cmp(&time(b.e2e_ms.mean));
+            let usual = goodput.then(end);
+            if a.level_with_best && b.level_with_best {
+                return time(a.ttft_ms.mean).total_cmp(&time(b.ttft_ms.mean)).then(usual);
+            }
+            b.level_with_best.cmp(&a.level_with_best).then(usual)
         });
         rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_after_the_end_are_told_by_load() {
+        let ends = [(Some(4.0), 100.0), (Some(8.0), 50.4), (Some(12.5), 30.0)];
+        assert_eq!(not_reached(30.0, &ends), None);
+        let some = "at 8, 12.5 requests per second the run ends before";
+        assert_eq!(not_reached(60.0, &ends).as_deref(), Some(some));
+        assert_eq!(not_reached(101.0, &ends).as_deref(), Some("the run ends at 100 s"));
+        assert_eq!(not_reached(9.0, &[(None, 8.0)]).as_deref(), Some("the run ends at 8 s"));
     }
 }

@@ -99,6 +99,12 @@ pub(super) struct Row {
     pub(super) e2e_ms: Quantiles,
     pub(super) tokens_per_second: f64,
     pub(super) goodput: f64,
+    /// There is a best policy at this load from which this one, or which from
+    /// others, cannot be told apart.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) level_with_best: bool,
+    #[serde(skip)]
+    pub(super) goodput_by_seed: Vec<f64>,
     pub(super) slo: Limits,
     pub(super) prefix_hit: f64,
     /// Requests at the busiest endpoint over the mean of all.
@@ -122,6 +128,11 @@ pub(super) struct Row {
 type Figure<'a> = &'a dyn Fn(&SimResult) -> f64;
 
 impl Row {
+    /// Before its name, where others are as good.
+    pub(super) fn mark(&self) -> &'static str {
+        if self.level_with_best { "= " } else { "" }
+    }
+
     /// From one result for each seed.
     pub(super) fn new(name: &str, rival: bool, rate: Option<f64>, slo: Slo, results: &[SimResult]) -> Row {
         let of = |figure: Figure<'_>| Mean::of(results.iter().map(|result| Some(figure(result))));
@@ -152,6 +163,8 @@ impl Row {
             e2e_ms,
             tokens_per_second: known(tokens),
             goodput: known(goodput),
+            level_with_best: false,
+            goodput_by_seed: results.iter().map(|result| result.goodput).collect(),
             slo: slo.into(),
             prefix_hit: known(hit),
             busiest: known(busiest),
@@ -177,6 +190,26 @@ impl Row {
                 cancelled: of(&|result| result.cancelled as f64).half,
             },
         }
+    }
+}
+
+/// Less than what is shown is no difference.
+const INVISIBLE: f64 = 0.0005;
+
+/// Marks those of one load that are level with the best. All policies play the same
+/// requests with a seed, so that it is their difference whose interval counts.
+pub(super) fn mark_level(rows: &mut [Row]) {
+    let Some(best) = rows.iter().max_by(|a, b| a.goodput.total_cmp(&b.goodput)) else { return };
+    let best = best.goodput_by_seed.clone();
+    let is_level = |row: &Row| {
+        let apart = Mean::of(best.iter().zip(&row.goodput_by_seed).map(|(best, own)| Some(best - own)));
+        apart.mean.unwrap_or(0.0) <= apart.half.unwrap_or(0.0).max(INVISIBLE)
+    };
+    let level: Vec<bool> = rows.iter().map(is_level).collect();
+    // One alone is simply the best.
+    let several = level.iter().filter(|level| **level).count() > 1;
+    for (row, level) in rows.iter_mut().zip(level) {
+        row.level_with_best = level && several;
     }
 }
 
@@ -262,4 +295,30 @@ fn endpoints(results: &[SimResult]) -> Vec<Endpoint> {
             }
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn level(policies: &[&[f64]]) -> Vec<bool> {
+        let row = |goodputs: &&[f64]| {
+            let result = |goodput: &f64| SimResult { goodput: *goodput, ..SimResult::default() };
+            let results: Vec<SimResult> = goodputs.iter().map(result).collect();
+            Row::new("", false, None, Slo { ttft_ms: None, tpot_ms: None }, &results)
+        };
+        let mut rows: Vec<Row> = policies.iter().map(row).collect();
+        mark_level(&mut rows);
+        rows.iter().map(|row| row.level_with_best).collect()
+    }
+
+    #[test]
+    fn only_a_sure_difference_parts_policies() {
+        // Seeds differ by far more than policies, and policies alike at each.
+        assert_eq!(level(&[&[0.9, 0.8, 0.7], &[0.88, 0.78, 0.68]]), [false, false]);
+        // By 0.02 in the mean, but not at each.
+        assert_eq!(level(&[&[0.9, 0.8, 0.7], &[0.86, 0.84, 0.64]]), [true, true]);
+        assert_eq!(level(&[&[0.9], &[0.9], &[0.8]]), [true, true, false]);
+        assert_eq!(level(&[]), [false; 0]);
+    }
 }

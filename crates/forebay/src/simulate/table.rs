@@ -26,6 +26,15 @@ impl fmt::Display for Table<'_> {
             rounded(report.slo.ttft_ms.map(f64::from)),
             rounded(report.slo.tpot_ms.map(f64::from))
         )?;
+        if report.rows.iter().any(|row| row.level_with_best) {
+            writeln!(
+                f,
+                "= is not told apart from the best by these seeds; of those the first has the least TTFT"
+            )?;
+        }
+        if seeds > 1 {
+            writeln!(f, "rejected, failed and left are sums over seeds, everything else means")?;
+        }
         for load in &report.loads {
             let rate =
                 load.rate.map_or_else(String::new, |rate| format!("{} requests per second, ", trimmed(rate)));
@@ -75,9 +84,11 @@ pub(super) const REFINED: &str =
 fn table(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
     let width = rows.iter().map(|row| row.policy.chars().count()).max().unwrap_or(0).max(6);
     let cancelled = rows.iter().any(|row| row.cancelled > 0);
+    // As wide as the marks.
+    let none = if rows.iter().any(|row| row.level_with_best) { "  " } else { "" };
     write!(
         f,
-        "{:width$}  {:>15}  {:>8} {:>8} {:>8} {:>8}  {:>8} {:>8}  {:>7} {:>7} {:>8} {:>6}",
+        "{none}{:width$}  {:>15}  {:>8} {:>8} {:>8} {:>8}  {:>8} {:>8}  {:>7} {:>7} {:>8} {:>6}",
         "policy",
         "goodput",
         "TTFT",
@@ -99,7 +110,8 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
         let [tpot, e2e] = [row.tpot_ms.mean, row.e2e_ms.mean].map(millis);
         write!(
             f,
-            "{:width$}  {goodput:>15}  {mean:>8} {p50:>8} {p95:>8} {p99:>8}  {tpot:>8} {e2e:>8}  {:>5.1} % {:>7.2} {:>8} {:>6}",
+            "{}{:width$}  {goodput:>15}  {mean:>8} {p50:>8} {p95:>8} {p99:>8}  {tpot:>8} {e2e:>8}  {:>5.1} % {:>7.2} {:>8} {:>6}",
+            if row.level_with_best { row.mark() } else { none },
             row.policy,
             row.prefix_hit * 100.0,
             row.busiest,
@@ -119,16 +131,16 @@ fn table(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
 pub(super) fn busy(report: &Report, load: &Load) -> Option<String> {
     let best = *report.ranked(load.rate).first()?;
     let mut text = format!(
-        "The fleet computed {:.0} % of the time, with {:.1} requests at a time on an endpoint (under {})",
-        best.utilization * 100.0,
+        "Under {} an endpoint had {:.1} requests in flight on average. It computed, that is had at least one, \
+         {:.0} % of the time, which does not make it full: there is room until goodput falls.",
+        best.policy,
         best.in_flight,
-        best.policy
+        best.utilization * 100.0
     );
     if report.loads.len() == 1 && (best.goodput > SPARE || best.goodput > 0.9 && best.utilization < IDLE) {
         let more = if report.closed_loop { "--scale raises" } else { "--rate and --scale raise" };
-        text.push_str(&format!("; {more} the load, and show where policies part"));
+        text.push_str(&format!(" {more} the load, and show where policies part."));
     }
-    text.push('.');
     Some(text)
 }
 

@@ -24,20 +24,42 @@ pub(super) struct Skipped {
 
 /// Reads a trace.
 pub(super) fn read(path: &Path, on_bad_line: OnBadLine) -> Result<Read, Failure> {
-    let usage = |error: TraceError| Failure::Usage(error.to_string());
     if on_bad_line == OnBadLine::Stop {
-        let trace = trace::read(path, None).map_err(|error| match error {
-            TraceError::Line { .. } => {
-                Failure::Usage(format!("{error} (--on-bad-line skip leaves such lines out)"))
-            }
-            error => usage(error),
+        let trace = trace::read(path, None).map_err(|error| {
+            let hint = match error {
+                TraceError::Line { .. } => " (--on-bad-line skip leaves such lines out)",
+                _ => "",
+            };
+            Failure::Usage(told(error) + hint)
         })?;
         return Ok(Read { trace, skipped: Skipped::default() });
     }
     let name = path.display().to_string();
+    let usage = |error: TraceError| Failure::Usage(told(error));
     let bytes =
         std::fs::read(path).map_err(|source| usage(TraceError::Read { name: name.clone(), source }))?;
     skipping(&name, &String::from_utf8_lossy(&bytes)).map_err(usage)
+}
+
+fn told(error: TraceError) -> String {
+    match error {
+        TraceError::Read { name, source } => format!("cannot read the trace {name}: {source}"),
+        TraceError::Line { name, line, what } => format!("{name}, line {line}: {}", plain(&what)),
+        error => error.to_string(),
+    }
+}
+
+/// What is wrong with a line, in words for people: its number is said already,
+/// and the reader of JSON, to which it is line 1, names its own types.
+fn plain(what: &str) -> String {
+    let (what, column) = what.rsplit_once(" at line 1 column ").unwrap_or((what, ""));
+    let what = what
+        .replace("expected u64", "expected a whole number from 0")
+        .replace("expected f64", "expected a number")
+        .replace("EOF while parsing", "the line breaks off within")
+        .replace("expected ident", "not JSON")
+        .replace("expected value", "not JSON");
+    if column.is_empty() { what } else { format!("{what} (column {column})") }
 }
 
 /// Leaves bad lines out. Each is where reading the rest stops, so that every
@@ -69,7 +91,7 @@ fn skipping(name: &str, text: &str) -> Result<Read, TraceError> {
             offset += line.len();
         }
         skipped.lines += 1;
-        skipped.first.get_or_insert((bad + 1, what));
+        skipped.first.get_or_insert((bad + 1, plain(&what)));
         offset += lines[bad].len();
         from = bad + 1;
     }
@@ -104,6 +126,26 @@ mod tests {
         assert_eq!((read.trace.requests.len(), read.skipped.lines), (1, 1));
         let clean = skipping("t", GOOD).unwrap();
         assert_eq!((clean.trace.requests.len(), clean.skipped.lines), (1, 0));
+    }
+
+    #[test]
+    fn a_bad_line_has_one_number_and_plain_words() {
+        let said = |line: &str| {
+            let error = trace::parse("t", format!("{GOOD}\n{line}\n").as_bytes(), None).unwrap_err();
+            told(error)
+        };
+        let missing = said(r#"{"timestamp": 1}"#);
+        assert_eq!(missing, "t, line 2: not a request: missing field `input_length` (column 16)");
+        for (line, word) in [
+            ("oops", "not JSON"),
+            (r#"{"timestamp": 1"#, "breaks off"),
+            (r#"{"timestamp": 1, "input_length": "x"}"#, "expected a whole number"),
+            (r#"{"timestamp": "now"}"#, "expected a number"),
+        ] {
+            let said = said(line);
+            assert!(said.contains(word) && said.matches("line 2").count() == 1, "{said}");
+            assert!(!said.contains("line 1"), "{said}");
+        }
     }
 
     #[test]

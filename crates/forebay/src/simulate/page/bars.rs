@@ -33,10 +33,11 @@ pub(super) fn figure(page: &mut String, rows: &[&Row]) {
         let side = if row.rival { "rival" } else { "ours" };
         let _ = write!(
             page,
-            "<text class=\"name{first}\" x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
+            "<text class=\"name{first}\" x=\"{:.0}\" y=\"{:.1}\" text-anchor=\"end\">{}{}</text>\
              <rect class=\"{side}{first}\" x=\"{LEFT:.0}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" rx=\"2\"/>",
             LEFT - 8.0,
             y + ROW / 2.0 + 4.0,
+            row.mark(),
             escape(&row.policy),
             y + 3.0,
             x(row.goodput) - LEFT,

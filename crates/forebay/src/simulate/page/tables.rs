@@ -15,7 +15,7 @@ pub(super) fn figures(page: &mut String, rows: &[&Row]) {
          <th>computing</th><th>rejected,<br>failed, left</th></tr></thead><tbody>\n",
     );
     for row in rows {
-        let _ = write!(page, "<tr{}><td>{}</td>", first(&row.policy), escape(&row.policy));
+        let _ = write!(page, "<tr{}><td>{}{}</td>", first(&row.policy), row.mark(), escape(&row.policy));
         let ci = &row.ci95;
         let share = |value: f64, half: Option<f64>| {
             let half = half.map(|half| format!("{:.1}", half * 100.0));

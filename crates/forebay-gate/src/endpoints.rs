@@ -16,7 +16,7 @@ use forebay_core::{
 use forebay_predict::{ClassFit, NetworkTime, Speeds, StepModel};
 use serde::{Deserialize, Serialize};
 
-use crate::peers::PeerLoad;
+use self::peers::PeerSum;
 use crate::pick::cost::PREFILL_WINDOW_MS;
 use crate::residents::Residents;
 use crate::row::{Charge, Row};
@@ -90,7 +90,7 @@ pub(crate) struct Endpoints {
     free: Vec<u32>,
     rows: Vec<Row>,
     /// What other gateways have there, all together; empty while none told.
-    peers: Vec<PeerLoad>,
+    peers: Vec<PeerSum>,
     runs: Vec<Runs>,
     residents: Vec<Residents>,
     network: NetworkTime,
@@ -164,7 +164,7 @@ impl Endpoints {
         self.member[i] = true;
         self.rows[i] = Row::default();
         if let Some(peers) = self.peers.get_mut(i) {
-            *peers = PeerLoad::default();
+            *peers = PeerSum::default();
         }
         self.runs[i] = Runs::default();
         self.residents[i] = Residents::default();
@@ -279,6 +279,10 @@ impl Endpoints {
             self.rows[i].inverse_memory = 1.0 / tokens as f32;
         }
         self.learn_foreign(slot, &report);
+        let memory = self.rows[i].inverse_memory;
+        if let Some(usage) = report.kv_usage.filter(|_| memory > 0.0) {
+            self.learn_overlap(slot, usage / memory);
+        }
         self.report[i] = Some(report);
     }
 
@@ -462,7 +466,7 @@ impl Endpoints {
             row.dispatched *= decay;
         }
         for peers in &mut self.peers {
-            peers.dispatched_ms *= decay as f32;
+            peers.load.dispatched_ms *= decay as f32;
         }
         self.epoch = now;
     }

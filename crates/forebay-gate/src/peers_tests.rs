@@ -181,3 +181,37 @@ fn words_that_are_news_open_the_whole_fleet() {
     seen.dedup();
     assert_eq!(seen.len(), 16);
 }
+
+#[test]
+fn a_prefix_that_gateways_share_fills_the_memory_once() {
+    let ((mut a, ids), (mut b, _)) = (gate(1, 1), gate(2, 1));
+    let chain: Arc<[u64]> = (1..=4_000).collect();
+    let facts = || {
+        let mut facts = (*request()).clone();
+        facts.prompt_tokens = 256_000;
+        facts.output_tokens = 10;
+        facts.prefix.chain = Arc::clone(&chain);
+        facts.prefix.block_tokens = 64.0;
+        Arc::new(facts)
+    };
+    for gate in [&mut a, &mut b] {
+        assert!(matches!(gate.submit(at(0), facts()), Verdict::Go(_)));
+    }
+    tell(&a, 0, &mut b, at(1));
+    let slot = b.endpoints.slot(ids[0]).unwrap();
+    assert_eq!(b.endpoints.distinct_share(slot, 64.0, 10.0), 1.0, "nothing is known of it yet");
+    let report = forebay_core::LoadReport {
+        at: at(2),
+        running: Some(2),
+        kv_usage: Some(0.6),
+        kv_tokens: Some(427_000),
+        ..forebay_core::LoadReport::default()
+    };
+    b.apply(at(2), Event::Report(ids[0], report));
+    let share = b.endpoints.distinct_share(slot, 64.0, 10.0);
+    assert!((share - 0.5).abs() < 0.01, "{share}");
+    // And it goes on being half of what is told when more of the same comes.
+    assert!(matches!(a.submit(at(3), facts()), Verdict::Go(_)));
+    tell(&a, 0, &mut b, at(4));
+    assert!((b.endpoints.distinct_share(slot, 64.0, 10.0) - 0.5).abs() < 0.01);
+}

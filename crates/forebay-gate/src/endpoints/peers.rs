@@ -3,12 +3,26 @@
 use forebay_core::{EndpointId, Time};
 
 use super::Endpoints;
+use serde::{Deserialize, Serialize};
+
 use crate::peers::PeerLoad;
+
+/// What other gateways have at an endpoint, and what of it is counted twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PeerSum {
+    pub(super) load: PeerLoad,
+    /// Tokens of KV memory in use by its last report; 0: it did not say.
+    used: f32,
+    /// What gateways knew to be there then: blocks, tokens in none, requests.
+    blocks: u64,
+    tail: u64,
+    requests: f32,
+}
 
 impl Endpoints {
     /// What other gateways have there, by their last word.
     pub(crate) fn peer(&self, slot: u32) -> PeerLoad {
-        self.peers.get(slot as usize).copied().unwrap_or_default()
+        self.peers.get(slot as usize).map(|sum| sum.load).unwrap_or_default()
     }
 
     /// Takes in what other gateways have there, all together. What they sent
@@ -16,9 +30,31 @@ impl Endpoints {
     pub(crate) fn set_peers(&mut self, slot: u32, sum: PeerLoad, now: Time) {
         let scale = self.decay(now).recip() as f32;
         if self.peers.len() < self.rows.len() {
-            self.peers.resize(self.rows.len(), PeerLoad::default());
+            self.peers.resize(self.rows.len(), PeerSum::default());
         }
-        self.peers[slot as usize] = PeerLoad { dispatched_ms: sum.dispatched_ms * scale, ..sum };
+        self.peers[slot as usize].load = PeerLoad { dispatched_ms: sum.dispatched_ms * scale, ..sum };
+    }
+
+    /// An endpoint says how much KV memory is in use, in tokens.
+    pub(super) fn learn_overlap(&mut self, slot: u32, used: f32) {
+        let row = &self.rows[slot as usize];
+        let (blocks, tail, requests) = (row.blocks, row.tail, row.all_requests());
+        let Some(sum) = self.peers.get_mut(slot as usize) else { return };
+        sum.used = used;
+        sum.blocks = blocks.saturating_add(sum.load.blocks);
+        sum.tail = tail.saturating_add(sum.load.tail);
+        sum.requests = requests + sum.load.requests as f32;
+    }
+
+    /// What part of the prompt tokens that gateways hold at an endpoint, each
+    /// by its own account, really is there, above 0: a prefix that several
+    /// gateways have in flight is in its memory once. By its last report, less
+    /// half of the usual answers.
+    pub(crate) fn distinct_share(&self, slot: u32, block_tokens: f32, usual_output: f32) -> f32 {
+        let Some(sum) = self.peers.get(slot as usize).filter(|sum| sum.used > 0.0) else { return 1.0 };
+        let told = sum.blocks as f32 * block_tokens + sum.tail as f32;
+        let there = sum.used - sum.requests * usual_output * 0.5;
+        if told > 0.0 { (there / told).clamp(0.05, 1.0) } else { 1.0 }
     }
 
     /// Whether any other gateway ever told what it has.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::cost::{self, LANES};
 use super::predictive::{block_of, common};
 use super::{Pick, Policy, View, WORK_PER_OUTPUT_TOKEN, argmin};
+use crate::peers::PeerLoad;
 use crate::policy_kind::PolicyKind;
 use crate::row::Row;
 
@@ -35,15 +36,15 @@ pub(crate) struct LeastQueue {
 ///
 /// Work counts the prompts of those that have no first token yet as well;
 /// theirs are taken to be as long as those of the others.
-fn tokens_left(row: &Row, peers: u32, usual_output: f32) -> f32 {
-    let prompts = if row.requests == 0 {
-        0.0
-    } else {
-        row.context as f32 * row.requests.saturating_sub(row.streams) as f32 / row.requests as f32
+fn tokens_left(row: &Row, peer: &PeerLoad, usual_output: f32) -> f32 {
+    let left = |requests: u32, streams: u32, context: u64, work: u64| {
+        let waiting = requests.saturating_sub(streams) as f32 / requests.max(1) as f32;
+        (work as f32 - context as f32 * waiting).max(0.0) / WORK_PER_OUTPUT_TOKEN as f32
     };
-    let ours = (row.work as f32 - prompts).max(0.0) / WORK_PER_OUTPUT_TOKEN as f32;
+    let ours = left(row.requests, row.streams, row.context, row.work)
+        + left(peer.requests, peer.streams, peer.context, peer.work);
     // Of others' requests only the number is known; they are half done on average.
-    ours + (row.foreign_requests + peers as f32) * usual_output * 0.5
+    ours + row.foreign_requests * usual_output * 0.5
 }
 
 impl Policy for LeastQueue {
@@ -63,7 +64,7 @@ impl Policy for LeastQueue {
                     / (view.endpoints.all_requests(slot) + 1.0);
                 let per_token = row.step / STREAMS_PER_STEP + row.per_stream + row.per_context * context;
                 let end = priced.ttft[lane]
-                    + tokens_left(row, view.endpoints.peer(slot).requests, common.usual_output) * per_token;
+                    + tokens_left(row, &view.endpoints.peer(slot), common.usual_output) * per_token;
                 self.scores.push(f64::from(end) / view.ramp(slot));
             }
         }

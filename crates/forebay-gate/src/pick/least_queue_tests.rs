@@ -25,7 +25,7 @@ fn prompts_that_wait_are_not_taken_for_output() {
     scene.facts.prompt_tokens = 10_000;
     let first = scene.load(0, 300.0);
     scene.load(0, 300.0);
-    let left = |scene: &Scene| tokens_left(scene.endpoints.row(0), 0, 200.0);
+    let left = |scene: &Scene| tokens_left(scene.endpoints.row(0), &scene.endpoints.peer(0), 200.0);
     assert_eq!(left(&scene), 200.0);
     let mut first = first;
     scene.begin(0, &mut first);

@@ -162,9 +162,14 @@ fn add_peers(block: &mut Block, lane: usize, view: &View<'_>, slot: u32, classes
     block.requests[lane] += peer.requests as f32;
     block.streams[lane] += peer.streams as f32;
     block.context[lane] += peer.context as f32;
-    block.pinned[lane] += match view.config.without.distinct {
-        true => peer.context as f32,
-        false => peer.blocks as f32 * view.facts.prefix.block_tokens + peer.tail as f32,
+    let block_tokens = view.facts.prefix.block_tokens;
+    block.pinned[lane] = match view.config.without.distinct {
+        true => block.pinned[lane] + peer.context as f32,
+        false => {
+            let own = block.pinned[lane];
+            let all = own + peer.blocks as f32 * block_tokens + peer.tail as f32;
+            own.max(all * view.endpoints.distinct_share(slot, block_tokens, view.learned.usual_output()))
+        }
     };
     for (class, count) in block.classes.iter_mut().zip(&peer.classes).take(classes) {
         class[lane] += *count as f32;

@@ -252,12 +252,10 @@ impl Desk {
         &self.own
     }
 
-    /// What all peers together have in flight by their last word.
-    pub(crate) fn hear_of(&mut self, others: &[Load]) {
-        for (load, (own, others)) in self.loads.iter_mut().zip(self.own.iter().zip(others)) {
-            *load = *own;
-            load.add(others);
-        }
+    /// What all gateways together have in flight, itself included.
+    pub(crate) fn hear_of_all(&mut self, all: &[Load]) {
+        self.loads.clear();
+        self.loads.extend_from_slice(all);
     }
 }
 

@@ -302,14 +302,24 @@ fn what_peers_have_counts_until_they_say_otherwise() {
         Arc::new(RequestFacts { prompt_tokens: 100, prefix: Prefix::default(), ..RequestFacts::default() });
     let really = [0, 0];
     let (first, at) = a.submit(0, Arc::clone(&facts), &really).unwrap();
-    b.hear_of(a.own());
+    let all = |a: &Desk, b: &Desk| -> Vec<Load> {
+        let sum = |(x, y): (&Load, &Load)| {
+            let mut sum = *x;
+            sum.add(y);
+            sum
+        };
+        a.own().iter().zip(b.own()).map(sum).collect()
+    };
+    let told = all(&a, &b);
+    b.hear_of_all(&told);
     let (_, other) = b.submit(0, Arc::clone(&facts), &really).unwrap();
     assert_ne!(at, other);
     // It ends here, and the peer goes on believing the old word.
     a.progress(5, first);
     a.end(first, 3);
     assert_eq!(a.own().to_vec(), vec![Load::default(); 2]);
-    b.hear_of(a.own());
+    let told = all(&a, &b);
+    b.hear_of_all(&told);
     let (_, third) = b.submit(0, facts, &really).unwrap();
     assert_eq!(third, at);
     assert_eq!((a.unsettled(), b.unsettled()), (0, 2));

@@ -287,9 +287,9 @@ impl Gateway {
         self.decider.own()
     }
 
-    /// What all its peers together have in flight by their last word.
-    pub(crate) fn hear_of(&mut self, others: &[Load]) {
-        self.decider.hear_of(others);
+    /// What all gateways together have in flight, itself included.
+    pub(crate) fn hear_of_all(&mut self, all: &[Load]) {
+        self.decider.hear_of_all(all);
     }
 
     /// About once a second.

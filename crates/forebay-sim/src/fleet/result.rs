@@ -120,15 +120,15 @@ pub struct Parts {
     pub rest: u64,
 }
 
-/// A histogram of times: three digits, up to ten hours.
+/// A histogram of times: three digits, up to a year.
 pub(crate) struct Sample {
     histogram: Option<Histogram<u32>>,
     sum_ms: f64,
     count: u64,
 }
 
-/// Microseconds that a histogram goes up to.
-const MOST_US: u64 = 36_000_000_000;
+/// Microseconds that a histogram goes up to: a year.
+const MOST_US: u64 = 31_600_000_000_000;
 
 impl Sample {
     pub(crate) fn new() -> Sample {

@@ -55,7 +55,7 @@ enum Next {
     /// By its place in the fleet's events.
     Change(usize),
     /// A crashed endpoint is back.
-    Back { endpoint: u32, keep_cache: bool },
+    Back { endpoint: u32, keep_cache: bool, crash: u32 },
     /// An engine's news reach every gateway.
     News(u32, Vec<Change>),
     /// A gateway wants to be told that time has passed.
@@ -80,6 +80,8 @@ struct Node {
     /// When its next event is queued.
     wake: Option<u64>,
     up: bool,
+    /// Crashes so far: only the last one's end brings it back.
+    crashes: u32,
     /// It began anew and the gateways have not seen it yet.
     restarted: bool,
     /// Nanoseconds from and to a gateway.
@@ -188,6 +190,7 @@ pub fn run(
                 engine,
                 wake: None,
                 up: true,
+                crashes: 0,
                 restarted: false,
                 way,
                 slowness: spec.slowness,
@@ -324,7 +327,7 @@ impl Run<'_> {
             Next::Share => self.share(),
             Next::Sample => self.sample(),
             Next::Change(number) => self.change(number),
-            Next::Back { endpoint, keep_cache } => self.back(endpoint, keep_cache),
+            Next::Back { endpoint, keep_cache, crash } => self.back(endpoint, keep_cache, crash),
             Next::News(endpoint, changes) => {
                 if self.is_lost() {
                     return;

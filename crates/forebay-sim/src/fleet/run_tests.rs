@@ -309,3 +309,28 @@ fn only_so_many_count_and_then_it_ends() {
     assert_eq!((result.requests, served), (200, 200));
     assert!((250..5_000).contains(&result.simulated), "{}", result.simulated);
 }
+
+#[test]
+fn the_last_crash_decides_when_an_endpoint_is_back() {
+    let crash = |at: u64, back: Option<u64>| {
+        let back_after = back.map(Duration::from_secs);
+        let change = FleetChange::Crash { back_after, keep_cache: false };
+        (0..2).map(move |endpoint| FleetEvent { at: Time::from_nanos(at * 1_000_000_000), endpoint, change })
+    };
+    let rejected = |events: Vec<FleetEvent>| {
+        let mut fleet = Fleet::uniform(2, h100());
+        fleet.events = events;
+        let mut tenants = Tenants::new(TenantsSpec::saas(3.0, 300), 1);
+        let result = play(&fleet, &mut tenants, PolicyKind::RoundRobin, 0);
+        assert!(result.ttft_ms.mean < 1e6 && result.e2e_ms.mean < 1e6, "{:?}", result.ttft_ms);
+        result.rejected + result.failed
+    };
+    let short: Vec<FleetEvent> = crash(5, Some(5)).collect();
+    let then_long: Vec<FleetEvent> = crash(5, Some(5)).chain(crash(6, Some(40))).collect();
+    let long: Vec<FleetEvent> = crash(5, Some(41)).collect();
+    let then_forever: Vec<FleetEvent> = crash(5, Some(20)).chain(crash(6, None)).collect();
+    let short = rejected(short);
+    assert!(rejected(then_long) > 2 * short);
+    assert!(rejected(long) > 2 * short);
+    assert!(rejected(then_forever) > 250);
+}

@@ -289,9 +289,9 @@ impl Decider {
         }
     }
 
-    pub(super) fn hear_of(&mut self, others: &[Load]) {
+    pub(super) fn hear_of_all(&mut self, all: &[Load]) {
         if let Decider::Desk(desk) = self {
-            desk.hear_of(others);
+            desk.hear_of_all(all);
         }
     }
 

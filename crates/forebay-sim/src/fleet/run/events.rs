@@ -2,7 +2,7 @@
 
 use forebay_core::{LoadReport, OrcaLoad};
 
-use super::{Next, Part, Run, nanos};
+use super::{Gateway, Next, Part, Run, nanos};
 use crate::baselines::Load;
 use crate::fleet::spec::FleetChange;
 
@@ -92,16 +92,15 @@ impl Run<'_> {
                 self.wake(other as u32, woken);
             }
         }
-        for number in 0..self.gateways.len() {
-            self.others.clear();
-            self.others.resize(self.nodes.len(), Load::default());
-            for (other, gateway) in self.gateways.iter().enumerate() {
-                let Some(own) = gateway.own().filter(|_| other != number) else { continue };
-                for (sum, load) in self.others.iter_mut().zip(own) {
-                    sum.add(load);
-                }
+        self.others.clear();
+        self.others.resize(self.nodes.len(), Load::default());
+        for own in self.gateways.iter().filter_map(Gateway::own) {
+            for (sum, load) in self.others.iter_mut().zip(own) {
+                sum.add(load);
             }
-            self.gateways[number].hear_of(&self.others);
+        }
+        for gateway in &mut self.gateways {
+            gateway.hear_of_all(&self.others);
         }
         if let Some(every) = self.fleet.share_every {
             self.queue.push(self.now + nanos(every), Next::Share);
@@ -123,6 +122,8 @@ impl Run<'_> {
             }
             FleetChange::Crash { back_after, keep_cache } => {
                 node.up = false;
+                node.crashes += 1;
+                let crash = node.crashes;
                 let lost = node.engine.crash(self.now, keep_cache);
                 let way = node.way;
                 self.follow_engine(endpoint);
@@ -133,7 +134,7 @@ impl Run<'_> {
                     self.queue.push(self.now + way, Next::Broken(key));
                 }
                 if let Some(after) = back_after {
-                    self.queue.push(self.now + nanos(after), Next::Back { endpoint, keep_cache });
+                    self.queue.push(self.now + nanos(after), Next::Back { endpoint, keep_cache, crash });
                 }
             }
             FleetChange::Join => {
@@ -155,10 +156,15 @@ impl Run<'_> {
 
     /// A crashed endpoint takes connections again; gateways find out when they
     /// ask it the next time.
-    pub(super) fn back(&mut self, endpoint: u32, keep_cache: bool) {
+    /// Another crash meanwhile has an end of its own.
+    pub(super) fn back(&mut self, endpoint: u32, keep_cache: bool, crash: u32) {
         let node = &mut self.nodes[endpoint as usize];
+        if node.crashes != crash {
+            return;
+        }
         node.up = true;
         node.restarted = !keep_cache;
         node.engine.set_slowdown(self.now, node.slowness);
+        self.follow_engine(endpoint);
     }
 }

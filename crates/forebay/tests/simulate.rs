@@ -270,6 +270,9 @@ fn the_best_are_played_again_between_two_rates() {
         assert!((to - from - 15.8 / 4.0).abs() < 1e-9 && from <= rate && rate <= to, "{found}");
         assert!(rates.contains(&from) || rates.contains(&to), "{found}");
     }
+    // Who was not looked at says so.
+    let rough = |at: usize| capacity[at]["rough"] == true;
+    assert!((0..4).all(|at| !rough(at)) && (rough(4) || rates(&capacity[4]["policy"]).len() == 2));
     // They are in the list of figures and on the page, and the rates asked for have tables of their own.
     assert_eq!(written("report.csv").lines().count(), 1 + 2 * 5 + refined.len());
     assert!(written("report.html").contains("at 8.1 requests per second: "));

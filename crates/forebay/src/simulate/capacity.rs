@@ -8,6 +8,8 @@ use super::table::trimmed;
 
 /// Goodput that is good enough.
 pub(super) const GOAL: f64 = 0.9;
+/// A gap between two rates of such a part of the rate needs no closer look.
+pub(super) const CLOSE: f64 = 0.02;
 
 /// The highest load at which a policy still keeps its promise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -18,6 +20,8 @@ pub(super) struct Capacity {
     pub(super) rate: f64,
     /// Those two rates; none where it is below or above all of them.
     pub(super) between: Option<[f64; 2]>,
+    /// They are far apart, and nobody looked closer: it may be off by several per cent.
+    pub(super) rough: bool,
     /// The lowest rate was already too much (`rate` is that one): it is less.
     pub(super) below: bool,
     /// The highest rate was not too much (`rate` is that one): it may be more.
@@ -26,9 +30,10 @@ pub(super) struct Capacity {
 
 impl Capacity {
     pub(super) fn show(&self) -> String {
-        let sign = match (self.below, self.above) {
-            (true, _) => "< ",
-            (_, true) => "≥ ",
+        let sign = match (self.below, self.above, self.rough) {
+            (true, ..) => "< ",
+            (_, true, _) => "≥ ",
+            (.., true) => "~ ",
             _ => "",
         };
         format!("{sign}{}", trimmed(self.rate))
@@ -50,7 +55,9 @@ pub(super) fn of(policies: &[Named], rows: &[Row], refined: &[Row]) -> Vec<Capac
             let points: Vec<(f64, f64)> =
                 curve.iter().filter_map(|row| Some((row.rate?, row.goodput))).collect();
             let found = highest(&points)?;
-            Some(Capacity { policy: policy.name.clone(), rival: policy.is_rival(), ..found })
+            let is_wide = found.between.is_some_and(|[from, to]| to - from > CLOSE * to);
+            let rough = is_wide && !refined.iter().any(|row| row.policy == policy.name);
+            Some(Capacity { policy: policy.name.clone(), rival: policy.is_rival(), rough, ..found })
         })
         .collect();
     all.sort_by(|a, b| a.below.cmp(&b.below).then(b.rate.total_cmp(&a.rate)));
@@ -75,6 +82,7 @@ fn highest(points: &[(f64, f64)]) -> Option<Capacity> {
         rival: false,
         rate,
         between: None,
+        rough: false,
         below: false,
         above: false,
     };

@@ -118,7 +118,7 @@ fn how_to_read(page: &mut String, report: &Report) {
          of the busiest endpoint over the mean, <b>computing</b> the share of the time in which an endpoint had at \
          least one request: a fleet may compute 99 % of the time long before goodput falls. ± and the thin lines on bars and points are 95 % confidence \
          intervals over seeds. <b>=</b> marks policies that these runs do not tell apart from the best one, in the order \
-         of their TTFT: the interval of their difference, seed by seed, holds 0; more <code>--seeds</code> narrow it. \
+         of their TTFT: their intervals meet; more <code>--seeds</code> narrow them. \
          Counts are sums over seeds. Names that begin with <code>rival-</code> are other routers' rules with \
          their own defaults. Everything is simulated; times are those of the simulated engines.</p></details>\n",
         limit(report.slo.ttft_ms),

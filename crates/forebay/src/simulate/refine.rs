@@ -3,7 +3,7 @@
 //! Goodput falls in a curve: a straight line between two rates far apart says
 //! too much or too little. So the middle of the two is played, and again.
 
-use super::capacity;
+use super::capacity::{self, CLOSE};
 use super::execute::{Player, Task};
 use super::rows::Row;
 use crate::cli::Failure;
@@ -12,8 +12,6 @@ use crate::cli::Failure;
 const BEST: usize = 4;
 /// So often is the gap of each halved.
 const HALVINGS: usize = 2;
-/// A gap of such a part of the rate needs no closer look.
-const CLOSE: f64 = 0.02;
 
 /// Rows at rates between those asked for. Who is among the best is asked anew
 /// after each step, so that the first of the table have all been looked at.

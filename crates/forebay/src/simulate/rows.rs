@@ -99,12 +99,9 @@ pub(super) struct Row {
     pub(super) e2e_ms: Quantiles,
     pub(super) tokens_per_second: f64,
     pub(super) goodput: f64,
-    /// There is a best policy at this load from which this one, or which from
-    /// others, cannot be told apart.
+    /// Its interval reaches that of the best at this load; of the best itself: another's does.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) level_with_best: bool,
-    #[serde(skip)]
-    pub(super) goodput_by_seed: Vec<f64>,
     pub(super) slo: Limits,
     pub(super) prefix_hit: f64,
     /// Requests at the busiest endpoint over the mean of all.
@@ -164,7 +161,6 @@ impl Row {
             tokens_per_second: known(tokens),
             goodput: known(goodput),
             level_with_best: false,
-            goodput_by_seed: results.iter().map(|result| result.goodput).collect(),
             slo: slo.into(),
             prefix_hit: known(hit),
             busiest: known(busiest),
@@ -196,15 +192,12 @@ impl Row {
 /// Less than what is shown is no difference.
 const INVISIBLE: f64 = 0.0005;
 
-/// Marks those of one load that are level with the best. All policies play the same
-/// requests with a seed, so that it is their difference whose interval counts.
+/// Marks those of one load whose interval reaches that of the best.
 pub(super) fn mark_level(rows: &mut [Row]) {
     let Some(best) = rows.iter().max_by(|a, b| a.goodput.total_cmp(&b.goodput)) else { return };
-    let best = best.goodput_by_seed.clone();
-    let is_level = |row: &Row| {
-        let apart = Mean::of(best.iter().zip(&row.goodput_by_seed).map(|(best, own)| Some(best - own)));
-        apart.mean.unwrap_or(0.0) <= apart.half.unwrap_or(0.0).max(INVISIBLE)
-    };
+    let half = |row: &Row| row.ci95.goodput.unwrap_or(0.0);
+    let (most, sure) = (best.goodput, half(best));
+    let is_level = |row: &Row| most - row.goodput <= (sure + half(row)).max(INVISIBLE);
     let level: Vec<bool> = rows.iter().map(is_level).collect();
     // One alone is simply the best.
     let several = level.iter().filter(|level| **level).count() > 1;
@@ -313,11 +306,11 @@ mod tests {
     }
 
     #[test]
-    fn only_a_sure_difference_parts_policies() {
-        // Seeds differ by far more than policies, and policies alike at each.
-        assert_eq!(level(&[&[0.9, 0.8, 0.7], &[0.88, 0.78, 0.68]]), [false, false]);
-        // By 0.02 in the mean, but not at each.
-        assert_eq!(level(&[&[0.9, 0.8, 0.7], &[0.86, 0.84, 0.64]]), [true, true]);
+    fn policies_are_level_where_intervals_meet() {
+        // Intervals of ± 0.025, 0.15 apart and 0.02 apart.
+        let goodput = [0.89, 0.9, 0.91];
+        assert_eq!(level(&[&goodput, &goodput.map(|all| all - 0.15)]), [false, false]);
+        assert_eq!(level(&[&goodput.map(|all| all - 0.02), &goodput, &[0.1; 3]]), [true, true, false]);
         assert_eq!(level(&[&[0.9], &[0.9], &[0.8]]), [true, true, false]);
         assert_eq!(level(&[]), [false; 0]);
     }

@@ -29,7 +29,7 @@ impl fmt::Display for Table<'_> {
         if report.rows.iter().any(|row| row.level_with_best) {
             writeln!(
                 f,
-                "= is not told apart from the best by these seeds; of those the first has the least TTFT"
+                "= is not told apart from the best (their intervals meet); of those the least TTFT comes first"
             )?;
         }
         if seeds > 1 {
@@ -78,8 +78,8 @@ impl fmt::Display for Table<'_> {
 }
 
 /// Under the loads that policies carry.
-pub(super) const REFINED: &str =
-    "By a straight line between two rates; those of the first few were halved by two more runs.";
+pub(super) const REFINED: &str = "By a straight line between two rates; those of the first few were halved by two more runs. ~ is rough: \
+    compare fewer --policies at a time, or give more --rates, for a closer look.";
 
 fn table(f: &mut fmt::Formatter<'_>, rows: &[&Row]) -> fmt::Result {
     let width = rows.iter().map(|row| row.policy.chars().count()).max().unwrap_or(0).max(6);

@@ -33,6 +33,8 @@ const MOST_SEEDS: u64 = 100;
 impl Args {
     /// Seeds unless asked otherwise.
     pub(crate) const SEEDS: u64 = 5;
+    /// Of them, for the sections after the headline.
+    pub(crate) const FURTHER_SEEDS: usize = 3;
 
     pub(crate) fn parse(args: impl IntoIterator<Item = String>) -> Result<Args, String> {
         let mut parsed = Args {

@@ -42,23 +42,28 @@ fn evaluate(args: &Args) -> Result<(), String> {
     let runner = Runner::new(Store::open(args.cells.as_deref(), &args.code)?, args.jobs, args.quick);
     // First, whatever was asked for: all sections compare with the tuned.
     let tuning = tune::tune(&runner, args.quick)?;
-    let seeds = if args.quick { vec![1] } else { (1..=args.seeds).collect() };
-    let context = Context { runner: &runner, quick: args.quick, seeds, tuned: tuning.tuned };
-    let mut sections = Vec::new();
-    for (name, section) in sections::ALL {
-        if args.wants(name) {
-            sections.push(section(&context)?);
-        }
-    }
+    let seeds: Vec<u64> = if args.quick { vec![1] } else { (1..=args.seeds).collect() };
+    let mut context = Context { runner: &runner, quick: args.quick, seeds, tuned: tuning.tuned };
+    let all = context.seeds.clone();
+    let mut rest = tuning.doc;
     let mut doc = report::front(&context, args);
-    doc.append(tuning.doc);
-    sections.into_iter().for_each(|section| doc.append(section));
-    eprintln!("{} cells, {} of them run now", runner.asked(), runner.ran());
-    match &args.out {
-        Some(dir) => report::write(dir, &doc),
-        None => {
-            println!("{}", doc.text());
-            Ok(())
+    for (name, section) in sections::ALL.iter().filter(|(name, _)| args.wants(name)) {
+        context.seeds.clone_from(&all);
+        if *name != sections::HEADLINE {
+            context.seeds.truncate(Args::FURTHER_SEEDS);
+        }
+        rest.append(section(&context)?);
+        context.seeds.clone_from(&all);
+        doc = report::front(&context, args);
+        doc.append(rest.clone());
+        // What is there is worth reading before the last section is done.
+        if let Some(dir) = &args.out {
+            report::write(dir, &doc)?;
         }
     }
+    eprintln!("{} cells, {} of them run now", runner.asked(), runner.ran());
+    if args.out.is_none() {
+        println!("{}", doc.text());
+    }
+    Ok(())
 }

@@ -59,7 +59,7 @@ fn method(doc: &mut Doc, context: &Context<'_>) {
          average no more than 50 ms for each later one.\n\
          - **Runs.** 3,000 requests count in each run, or 150 for each endpoint where that is more, after a \
          warm-up that fills the caches; traffic goes on until the last of them has ended. Each run is made \
-         with {} seed{}; a seed decides where in a trace its copies begin, arrivals, and ties. The same seed is \
+         with {} seed{}, those of the sections after the headline with the first {}; a seed decides where in a trace its copies begin, arrivals, and ties. The same seed is \
          the same traffic for everybody. A trace at a higher rate is laid over itself with prefixes of its \
          own; time is hardly stretched.\n\
          - **±** is half of the 95 % confidence interval over seeds (Student's t). Two contenders are compared \
@@ -71,6 +71,7 @@ fn method(doc: &mut Doc, context: &Context<'_>) {
          are tried below. Rivals' authors might set theirs better than this tuning did.",
         context.seeds.len(),
         if context.seeds.len() == 1 { "" } else { "s" },
+        context.seeds.len().min(Args::FURTHER_SEEDS),
     ));
 }
 

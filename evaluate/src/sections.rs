@@ -15,6 +15,9 @@ use crate::doc::Doc;
 /// A section: its name on the command line and what makes it.
 pub(crate) type Section = (&'static str, fn(&Context<'_>) -> Result<Doc, String>);
 
+/// The section that is about who carries how much.
+pub(crate) const HEADLINE: &str = "headline";
+
 /// In the order of the document.
 pub(crate) const ALL: &[Section] = &[
     ("headline", headline::run),

@@ -35,8 +35,8 @@ pub(super) struct Results {
 
 /// How closely a capacity is found, as a part of the load: of those that matter
 /// most, and of all others.
-const CLOSE: f64 = 0.015;
-const COARSE: f64 = 0.05;
+const CLOSE: f64 = 0.03;
+const COARSE: f64 = 0.1;
 
 pub(super) fn collect(context: &Context<'_>) -> Result<Results, String> {
     let contenders = if context.quick { few(context) } else { all(context) };

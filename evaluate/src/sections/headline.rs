@@ -16,7 +16,7 @@ pub(crate) fn run(context: &Context<'_>) -> Result<Doc, String> {
         "The load, in requests per second, up to which 90 % of all requests meet their limits: by a straight \
          line between the two loads around it, for each seed by itself. Everybody is run at six loads, and \
          beyond them until the capacity lies between two; then the gap it lies in is halved until it is less \
-         than 1.5 % of the load for `predictive`, tuned rivals and the plainest policies, and less than 5 % \
+         than 3 % of the load for `predictive`, tuned rivals and the plainest policies, and less than 10 % \
          for the others. Once less than 60 % of the requests meet their limits, higher loads are \
          left out («–»). < and ≥: it lies beyond what was tried with some seed.",
     );

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use settings::Settings;
 
 const USAGE: &str = "\
-usage: forebay-bench run [--quick] [--out FILE.json]
+usage: forebay-bench run [--quick] [--only MEASURE,...] [--programs NAME,...] [--out FILE.json]
        forebay-bench copy ADDRESS...      a bare byte-copying proxy before these backends
 
 example: forebay-bench run --quick --out bench.json";

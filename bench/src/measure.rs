@@ -38,6 +38,17 @@ impl Measure {
         Measure::IdleStream,
     ];
 
+    /// Its name on the command line and in the JSON.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Measure::Request1Kb => "request_1kb",
+            Measure::StreamedEvent => "streamed_event",
+            Measure::Prompt32Kb => "prompt_32kb",
+            Measure::Prompt256Kb => "prompt_256kb",
+            Measure::IdleStream => "idle_stream",
+        }
+    }
+
     pub(crate) fn title(self) -> &'static str {
         match self {
             Measure::Request1Kb => "1 KB request",

@@ -47,7 +47,9 @@ pub(crate) fn run(settings: Settings) -> Result<(), String> {
 
 async fn measure_all(workload: &Workload, backends: &[SocketAddr], cores: Cores, report: &mut Report) {
     let mut running = Vec::new();
-    for program in Program::ALL {
+    let settings = &workload.settings;
+    let wanted = |p: &Program| settings.programs.is_empty() || settings.programs.contains(p);
+    for program in Program::ALL.into_iter().filter(wanted) {
         if program.find().is_none() {
             report.skip(program);
             continue;
@@ -60,21 +62,28 @@ async fn measure_all(workload: &Workload, backends: &[SocketAddr], cores: Cores,
             Err(why) => report.fail(program, None, why),
         }
     }
-    for round in 0..workload.settings.rounds {
-        eprintln!("CPU, round {} of {}", round + 1, workload.settings.rounds);
+    let rounds = if settings.only == [Measure::IdleStream] { 0 } else { settings.rounds };
+    for round in 0..rounds {
+        eprintln!("CPU, round {} of {}", round + 1, rounds);
         cpu_round(workload, &running, report).await;
     }
     let programs: Vec<Program> = running.iter().map(|(program, _)| *program).collect();
     for (_, running) in running {
         running.end().await;
     }
-    for round in 0..workload.settings.memory_rounds {
-        eprintln!("memory, round {} of {}", round + 1, workload.settings.memory_rounds);
+    let rounds = if takes(settings, Measure::IdleStream) { settings.memory_rounds } else { 0 };
+    for round in 0..rounds {
+        eprintln!("memory, round {} of {}", round + 1, rounds);
         for &program in &programs {
             let sample = workload.memory(program, backends, cores).await;
             report.add(program, Measure::IdleStream, sample);
         }
     }
+}
+
+/// Whether this run takes `measure`.
+fn takes(settings: &Settings, measure: Measure) -> bool {
+    settings.only.is_empty() || settings.only.contains(&measure)
 }
 
 /// Waits for Ctrl-C or SIGTERM, so that folders are removed on those ways too.
@@ -95,7 +104,7 @@ async fn interrupted() -> String {
 /// The programs take turns, so that a change of the machine's mood in the
 /// middle of a run meets all of them.
 async fn cpu_round(workload: &Workload, running: &[(Program, Running)], report: &mut Report) {
-    for measure in Measure::ALL {
+    for measure in Measure::ALL.into_iter().filter(|&m| takes(&workload.settings, m)) {
         for (program, running) in running {
             if let Some(sample) = workload.cpu(measure, running).await {
                 report.add(*program, measure, sample);

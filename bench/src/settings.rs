@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::measure::Measure;
+use crate::program::Program;
+
 /// Everything a run is told. Written into its JSON, so that two results can
 /// be compared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,6 +30,12 @@ pub(crate) struct Settings {
     pub(crate) pace: Duration,
     /// Idle streams of the memory measurement.
     pub(crate) idle_streams: usize,
+    /// Measures to take; empty: all.
+    #[serde(skip)]
+    pub(crate) only: Vec<Measure>,
+    /// Programs to measure; empty: all that are there.
+    #[serde(skip)]
+    pub(crate) programs: Vec<Program>,
     #[serde(skip)]
     pub(crate) out: Option<PathBuf>,
 }
@@ -46,6 +55,8 @@ impl Settings {
             streams: 200,
             pace: Duration::from_millis(10),
             idle_streams: 1_000,
+            only: Vec::new(),
+            programs: Vec::new(),
             out: None,
         }
     }
@@ -72,11 +83,29 @@ impl Settings {
                     let path = args.next().ok_or("--out needs a file name")?;
                     settings.out = Some(PathBuf::from(path));
                 }
+                "--only" => {
+                    let names = args.next().ok_or("--only needs measures, such as request_1kb")?;
+                    settings.only = named(names, &Measure::ALL, Measure::name, "measure")?;
+                }
+                "--programs" => {
+                    let names = args.next().ok_or("--programs needs names, such as nginx,forebay")?;
+                    settings.programs = named(names, &Program::ALL, Program::name, "program")?;
+                }
                 other => return Err(format!("unknown argument {other:?}; see forebay-bench --help")),
             }
         }
         Ok(settings)
     }
+}
+
+/// The things that a list of names with commas between them names.
+fn named<T: Copy>(names: &str, all: &[T], name: fn(T) -> &'static str, what: &str) -> Result<Vec<T>, String> {
+    let one = |wanted: &str| {
+        let known = || all.iter().map(|&one| name(one)).collect::<Vec<_>>().join(", ");
+        let found = all.iter().copied().find(|&one| name(one) == wanted);
+        found.ok_or_else(|| format!("unknown {what} {wanted:?}; there are {}", known()))
+    };
+    names.split(',').map(one).collect()
 }
 
 #[cfg(test)]
@@ -93,5 +122,10 @@ mod tests {
         );
         assert!(Settings::parse(&["--out"]).is_err());
         assert!(Settings::parse(&["--fast"]).is_err());
+        let only = Settings::parse(&["--only", "request_1kb,idle_stream", "--programs", "nginx"]);
+        let only = only.map(|settings| (settings.only, settings.programs));
+        assert_eq!(only, Ok((vec![Measure::Request1Kb, Measure::IdleStream], vec![Program::Nginx])));
+        let unknown = Settings::parse(&["--only", "speed"]).err().unwrap_or_default();
+        assert!(unknown.contains("\"speed\"") && unknown.contains("request_1kb"), "{unknown}");
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::tidy::tree::root;
+use crate::tidy::tree::{release_program, root};
 
 /// The harness and every program it starts need two descriptors for each of
 /// 1,000 streams; the usual soft limit is 1,024, the hard one far higher.
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), String> {
         Command::new(cargo).args(["build", "--release", "-p", "forebay", "-p", "forebay-bench"]),
         "the release build",
     )?;
-    let harness = root.join("target/release/forebay-bench");
+    let harness = release_program(&root, "forebay-bench");
     let mut command = Command::new("sh");
     command.args(["-c", WITH_ALL_DESCRIPTORS, "bench"]).arg(harness).arg("run").args(args);
     // Relative paths (`--out`) mean the caller's directory, so no `current_dir` here.

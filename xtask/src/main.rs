@@ -13,7 +13,7 @@ usage: cargo xtask COMMAND
 
   tidy                          check layers, purity, file sizes, links and the like
   gendocs [--check]             write the generated docs anew, or only compare them
-  bench [--quick] [--out FILE]  build in release mode and compare with other proxies
+  bench [ARGUMENT...]           build in release mode and compare with other proxies
   evaluate [--quick] [--out DIR] [--cells DIR] [--jobs N] [--seeds N] [SECTION...]
                                 compare policies in simulation; without options it writes
                                 docs/evaluation.md anew and takes an hour or so, in as many

@@ -44,37 +44,27 @@ impl<M> Cell<M> {
     }
 
     pub(crate) fn submit(&mut self, now: Time, facts: Arc<RequestFacts>) -> Verdict {
-        self.before();
-        let Some(recorder) = &mut self.recorder else { return self.gate.submit(now, facts) };
-        let verdict = self.gate.submit(now, Arc::clone(&facts));
+        let Cell { gate, recorder, .. } = self;
+        let Some(recorder) = recording(recorder, gate) else { return gate.submit(now, facts) };
+        let verdict = gate.submit(now, Arc::clone(&facts));
         recorder.push(Entry::Submit(now, facts, verdict));
         verdict
     }
 
     pub(crate) fn repick(&mut self, now: Time, ticket: TicketId, why: RepickReason) -> Verdict {
-        self.before();
-        let verdict = self.gate.repick(now, ticket, why);
-        if let Some(recorder) = &mut self.recorder {
-            recorder.push(Entry::Repick(now, ticket, why, verdict));
-        }
+        let Cell { gate, recorder, .. } = self;
+        let Some(recorder) = recording(recorder, gate) else { return gate.repick(now, ticket, why) };
+        let verdict = gate.repick(now, ticket, why);
+        recorder.push(Entry::Repick(now, ticket, why, verdict));
         verdict
     }
 
     fn tell(&mut self, now: Time, event: Event) -> Effects {
-        self.before();
-        let Some(recorder) = &mut self.recorder else { return self.gate.apply(now, event) };
-        let effects = self.gate.apply(now, event.clone());
+        let Cell { gate, recorder, .. } = self;
+        let Some(recorder) = recording(recorder, gate) else { return gate.apply(now, event) };
+        let effects = gate.apply(now, event.clone());
         recorder.push(Entry::Apply(now, event, effects.clone()));
         effects
-    }
-
-    /// A log that begins, or that lost entries, needs the whole state first.
-    fn before(&mut self) {
-        if let Some(recorder) = &mut self.recorder
-            && recorder.wants_snapshot()
-        {
-            recorder.snapshot(&self.gate);
-        }
     }
 
     /// Applies an event and wakes whom it concerns.
@@ -115,4 +105,9 @@ impl<M> Cell<M> {
             }
         }
     }
+}
+
+/// Where the next call of this Gate is written to, if it is.
+fn recording<'a>(recorder: &'a mut Option<Recorder>, gate: &Gate) -> Option<&'a mut Recorder> {
+    recorder.as_mut().and_then(|recorder| recorder.ready(gate).then_some(recorder))
 }

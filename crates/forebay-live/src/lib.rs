@@ -13,7 +13,7 @@ mod ticket;
 
 pub use clock::Clock;
 pub use live::{EndpointKey, EndpointView, GateDecision, Live, LogCounts};
-pub use log::{LogError, LogOptions, ReplayReport, replay};
+pub use log::{LogError, LogOptions, ReplayReport, build, replay};
 pub use ticket::{Ticket, Waiting};
 
 #[cfg(test)]

@@ -224,5 +224,17 @@ fn the_decision_log_replays_byte_for_byte() {
         replay(bytes.as_slice(), |_, _| {}).map_or(true, |report| report.mismatches > 0)
     });
     assert!(seen);
+
+    // One of another build is called that, not damaged and not deciding wrongly.
+    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+    let other = [&b"forebay decision log 1 0.0.9 release"[..], &bytes[end..]].concat();
+    let report = replay(other.as_slice(), |_, _| {}).unwrap();
+    assert_eq!((report.other_build, report.build.as_str()), (true, "0.0.9 release"));
+    let unreadable = [&b"forebay decision log 1 0.0.9 release\n\x01\0\0\0\0\0\0\0\xc1"[..]].concat();
+    let said = replay(unreadable.as_slice(), |_, _| {}).unwrap_err().to_string();
+    assert!(
+        said.contains("another build (0.0.9 release; this is ") && said.contains(crate::build()),
+        "{said}"
+    );
     assert!(matches!(replay(&b"something else\n"[..], |_, _| {}), Err(LogError::NotALog)));
 }

@@ -30,6 +30,8 @@ pub struct ReplayReport {
     pub cut_off: u64,
     /// The log was written by another build, which may decide otherwise.
     pub other_build: bool,
+    /// The build that wrote the log, as [`super::build`] names it.
+    pub build: String,
 }
 
 /// Why a log cannot be read.
@@ -41,6 +43,18 @@ pub enum LogError {
     /// It does not begin as one.
     #[error("not a decision log: it does not begin with \"forebay decision log 1\"")]
     NotALog,
+    /// Another build wrote it, and its entries have another form.
+    #[error(
+        "the decision log was written by another build ({build}; this is {}), whose entries cannot be read \
+         here ({why}): read it with the build that wrote it",
+        super::build()
+    )]
+    OtherBuild {
+        /// The build that wrote it.
+        build: String,
+        /// What could not be read.
+        why: String,
+    },
     /// An entry makes no sense.
     #[error("entry {entry} of the decision log, at byte {at}, is damaged: {why}")]
     Damaged {
@@ -68,6 +82,7 @@ pub fn replay(
         return Err(LogError::NotALog);
     }
     report.other_build = line != heading();
+    report.build = line[MAGIC.len()..].trim().to_owned();
     let mut gates: BTreeMap<u32, Gate> = BTreeMap::new();
     let mut at = line.len() as u64;
     let mut frame = Vec::new();
@@ -90,7 +105,10 @@ pub fn replay(
             report.cut_off = (head.len() + got) as u64;
             return Ok(report);
         }
-        let entry: Entry = rmp_serde::from_slice(&frame).map_err(|e| damaged(e.to_string()))?;
+        let entry: Entry = rmp_serde::from_slice(&frame).map_err(|error| match report.other_build {
+            true => LogError::OtherBuild { build: report.build.clone(), why: error.to_string() },
+            false => damaged(error.to_string()),
+        })?;
         one(&mut gates, number, entry, &mut report, &mut each);
         report.entries += 1;
         at += 8 + u64::from(length);

@@ -1,5 +1,6 @@
 //! The thread that writes the decision log.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use super::{Counts, Entry, heading};
+use super::{Counts, Entry, IN_FLIGHT, heading};
 
 /// Where and how much is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,12 +17,11 @@ pub struct LogOptions {
     /// The file; the one before it is kept beside it with `.1` at its end.
     pub path: PathBuf,
     /// A file of more bytes is put aside and a new one begun, so that the disk
-    /// holds twice this at most; at least 1 MiB.
+    /// holds twice this at most; at least 1 MiB, and at least twice what the
+    /// snapshots take that a file begins with: it is to hold decisions too.
     pub max_bytes: u64,
 }
 
-/// Entries on their way to the writer; past that they are lost.
-const IN_FLIGHT: usize = 16_384;
 const LEAST_BYTES: u64 = 1 << 20;
 /// What was decided is on disk this soon, also when nothing follows.
 const FLUSH_AFTER: Duration = Duration::from_millis(500);
@@ -43,6 +43,7 @@ pub(crate) fn start(options: &LogOptions) -> io::Result<Started> {
         max: options.max_bytes.max(LEAST_BYTES),
         file: BufWriter::with_capacity(256 * 1024, file),
         bytes: 0,
+        snapshots: BTreeMap::new(),
         number: 0,
         counts: Arc::clone(&counts),
         frame: Vec::new(),
@@ -74,6 +75,8 @@ struct Writer {
     max: u64,
     file: BufWriter<File>,
     bytes: u64,
+    /// What each Gate's last snapshot took.
+    snapshots: BTreeMap<u32, u64>,
     /// Which file this is, counted from 0.
     number: u64,
     counts: Arc<Counts>,
@@ -99,6 +102,7 @@ impl Writer {
         loop {
             match entries.recv_timeout(FLUSH_AFTER) {
                 Ok((gate, file, entry)) => {
+                    self.counts.waiting.fetch_sub(1, Ordering::Relaxed);
                     let written = self.write(gate, file, &entry);
                     self.count(written);
                     // Also while entries come all the time.
@@ -179,8 +183,13 @@ impl Writer {
         self.frame[..4].copy_from_slice(&length.to_le_bytes());
         self.frame[4..8].copy_from_slice(&gate.to_le_bytes());
         self.file.write_all(&self.frame)?;
-        self.bytes += self.frame.len() as u64;
-        if self.bytes >= self.max {
+        let bytes = self.frame.len() as u64;
+        self.bytes += bytes;
+        if matches!(entry, Entry::Snapshot(_)) {
+            self.snapshots.insert(gate, bytes);
+        }
+        // A file without room for more than its snapshots would make every call one.
+        if self.bytes >= self.max.max(2 * self.snapshots.values().sum::<u64>()) {
             self.make_room();
         }
         Ok(true)

@@ -1,7 +1,7 @@
 use std::fs;
 
 use forebay_core::Time;
-use forebay_gate::{Effects, Event};
+use forebay_gate::{Effects, Event, Gate};
 
 use super::*;
 
@@ -11,6 +11,7 @@ fn writer(path: &Path, max: u64) -> Writer {
         max,
         file: BufWriter::new(open(path).unwrap()),
         bytes: 0,
+        snapshots: BTreeMap::new(),
         number: 0,
         counts: Arc::default(),
         frame: Vec::new(),
@@ -69,4 +70,27 @@ fn a_file_that_is_gone_is_begun_anew() {
     assert!(push(&mut writer), "to what has no name any more");
     assert!(!writer.full);
     assert_eq!(fs::metadata(&path).unwrap().len(), heading().len() as u64);
+}
+
+#[test]
+fn a_file_holds_more_than_its_snapshots() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("decisions.log");
+    let mut writer = writer(&path, 1);
+    let snapshot = Entry::Snapshot(Box::new(Gate::new(1)));
+    assert!(writer.write(0, 0, &snapshot).unwrap() && writer.write(1, 0, &snapshot).unwrap());
+    let beginning = writer.bytes;
+    let mut entries = 0;
+    while writer.number == 0 {
+        assert!(push(&mut writer));
+        entries += 1;
+    }
+    assert!(entries > 5, "a new file after {entries} entries and {beginning} bytes of snapshots");
+    // Twice what they take and no more, however many failures made them come again.
+    assert!(writer.write(0, 1, &snapshot).unwrap() && writer.write(0, 1, &snapshot).unwrap());
+    while writer.number == 1 {
+        assert!(push(&mut writer));
+    }
+    let length = fs::metadata(aside(&path)).unwrap().len();
+    assert!(length < 2 * beginning + 500, "{length} bytes");
 }

@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Read a decision log, decide everything again, and explain.
     #[command(
-        after_help = "Example:\n  forebay decisions --log decisions.log --last 3\n\nIt fails when a decision comes out otherwise than the log says."
+        after_help = "Example:\n  forebay decisions --log decisions.log --last 3\n\nIt fails when a decision comes out otherwise than the log says. Only the build that wrote a log is sure to decide the same again, on the same kind of machine; a log of another build is named as one."
     )]
     Decisions(DecisionsArgs),
     /// Compare policies on a described fleet, in simulated time.

@@ -123,7 +123,11 @@ fn print(output: &Output) {
         }
     );
     if r.other_build {
-        println!("The log was written by another build, which may decide otherwise.");
+        println!("The log was written by another build: {}.", r.build);
+        println!("This one is:                          {}.", forebay_live::build());
+        println!(
+            "What differs may be what was changed between them; only the build that wrote a log replays it."
+        );
     }
     if r.cut_off > 0 {
         println!("The last {} bytes are not a whole entry: its writer was stopped.", r.cut_off);

@@ -92,7 +92,8 @@ pub(crate) struct RawDecisionLog {
     #[schemars(required)]
     pub(crate) path: Field<FilePath>,
 
-    /// A larger file is put aside and a new one begun, so that the two hold twice this at most.
+    /// A larger file is put aside and a new one begun, so that the two hold twice this at most;
+    /// or four times the gateway's own state, which each file begins with, where that is more.
     #[schemars(extend("default" = "256MiB"))]
     pub(crate) max_bytes: Field<Bytes<MIB, { 1024 * GIB }>>,
 }

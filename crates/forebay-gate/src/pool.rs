@@ -288,7 +288,7 @@ impl Pool {
             policy: self.config.policy,
             fallback: self.in_fallback(),
             ttft_error: self.learned.errors.summary(now),
-            broken_predictions: self.learned.watchdog.broken_share(),
+            broken_predictions: self.learned.watchdog.broken_share(now),
             tpot_correction: f64::from(self.learned.gamma()),
             shadow_asked: self.learned.shadow_asked,
             shadow_agreed: self.learned.shadow_agreed,

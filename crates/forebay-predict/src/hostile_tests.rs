@@ -48,7 +48,7 @@ proptest! {
             prop_assert!((0.25..=4.0).contains(&gamma.value()));
             prop_assert!(arrivals.per_ms(now).is_finite() && arrivals.per_ms(now) >= 0.0);
             prop_assert!(sum.at(now).is_finite() && network.lowest_ms(1).is_finite());
-            prop_assert!((0.0..=2.4).contains(&dog.error()) && (0.0..=1.0).contains(&dog.broken_share()));
+            prop_assert!((0.0..=2.4).contains(&dog.error()) && (0.0..=1.0).contains(&dog.broken_share(now)));
             if let Some(s) = stats.summary(now) {
                 prop_assert!([s.bias, s.mean, s.p50, s.p90].iter().all(|x| x.is_finite() && *x > 0.0), "{s:?}");
             }

@@ -13,6 +13,7 @@ mod evidence;
 #[cfg(test)]
 mod hostile_tests;
 mod lengths;
+mod load_time;
 mod network;
 mod presets;
 mod speeds;
@@ -26,6 +27,7 @@ pub use correction::TpotCorrection;
 pub use decay::{Arrivals, DecayedSum, Ewma};
 pub use errors::{ErrorStats, ErrorSummary};
 pub use lengths::OutputLengths;
+pub use load_time::LoadTime;
 pub use network::NetworkTime;
 pub use speeds::{Predicted, SpeedReport, Speeds};
 pub use step_model::StepModel;

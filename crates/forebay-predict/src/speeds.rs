@@ -212,6 +212,45 @@ impl Speeds {
         self.after(index, now);
     }
 
+    /// A whole answer took `observed_ms`, of which nobody saw the first token.
+    /// `predicted` is what was expected until then and `decode_ms` what was for
+    /// the tokens after it, at speed 1. Ignored unless the observation is finite
+    /// and above 0 and the others finite and not below 0.
+    ///
+    /// One number cannot tell prefill from decode: it says how far both are
+    /// from what they are taken to be now, each the less the smaller its part
+    /// was. Much else went into it, so that it counts for less than a first
+    /// token or a stretch of tokens.
+    pub fn answer(&mut self, slot: u32, observed_ms: f64, predicted: Predicted, decode_ms: f64, now: Time) {
+        let Predicted { wait_ms, own_ms, fixed_ms } = predicted;
+        let usable = |x: f64| x.is_finite() && (0.0..1e9).contains(&x);
+        let all = [observed_ms, wait_ms, own_ms, fixed_ms, decode_ms];
+        let Some((index, mut member)) = self.member(slot) else { return };
+        let (prefill, decode) = (self.prefill(slot), self.decode(slot));
+        let scaled = (wait_ms + own_ms) * prefill + decode_ms * decode;
+        if !all.into_iter().all(usable) || observed_ms <= 0.0 || scaled < MIN_SCALED_MS {
+            return;
+        }
+        let since = member.tokens_ns.map_or(FULL_SECONDS, |ns| crate::decay::seconds_since(now, ns));
+        member.tokens_ns = Some(now.as_nanos());
+        self.members[index] = Some(member);
+        let off = ((observed_ms - fixed_ms).max(0.1 * scaled) / scaled).ln();
+        let blur = (FIXED_BLUR * fixed_ms + TIMER_MS) / scaled;
+        let weight = WHOLE * MODEL_BLUR * MODEL_BLUR / (MODEL_BLUR * MODEL_BLUR + blur * blur);
+        let share = (wait_ms + own_ms) * prefill / scaled;
+        let (class, prior) = (member.class, member.prior);
+        let of_prefill = weight * share * share;
+        let of_decode = weight * (1.0 - share) * (1.0 - share) * (since / FULL_SECONDS).min(1.0);
+        if of_prefill > WHOLE_LEAST {
+            self.prefill.vouch(index, &self.decode);
+            self.prefill.observe(index, class, prior, off + prefill.ln(), of_prefill, now);
+        }
+        if of_decode > WHOLE_LEAST {
+            self.decode.observe(index, class, prior, off + decode.ln(), of_decode, now);
+        }
+        self.after(index, now);
+    }
+
     /// How many times as slow as its class's step model the endpoint's prefill
     /// is: multiply predicted prefill and wait by it. 1 for a free slot.
     pub fn prefill(&self, slot: u32) -> f64 {
@@ -300,6 +339,10 @@ impl Speeds {
     }
 }
 
+/// What a whole answer counts for beside a first token or a stretch of tokens.
+const WHOLE: f64 = 0.3;
+/// What counts for less than that is not worth looking at.
+const WHOLE_LEAST: f64 = 0.01;
 /// Predictions with less than this many milliseconds that scale say nothing.
 const MIN_SCALED_MS: f64 = 0.5;
 /// Standard deviation of an observed TTFT over its prediction, in logarithms,

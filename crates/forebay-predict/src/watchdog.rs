@@ -21,7 +21,9 @@ pub enum Trust {
 /// of TTFT, each capped at ln 10; a prediction is *broken* when it was within
 /// the SLO and what came was beyond both the SLO and twice the prediction, and
 /// the share of those is among the predictions within the SLO. Both fade with
-/// a time constant of 30 s and look back 200 requests at most.
+/// a time constant of 30 s and look back 200 requests at most. Where no
+/// prediction is within the SLO any more for 5 s, the share fades to 0: nothing
+/// is promised, so nothing is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WatchdogLimits {
     /// Error above which trust is at stake. Default ln 2.5: predictions that
@@ -69,6 +71,11 @@ const WORST: f64 = std::f64::consts::LN_10;
 const FADE_S: f64 = 30.0;
 /// Requests that a mean looks back at most.
 const MOST: f64 = 200.0;
+/// Seconds without a promise after which the share of broken ones fades.
+const SILENCE_S: f64 = 5.0;
+/// What a whole answer counts for beside a first token: much else went into
+/// what it took.
+const WHOLE: f64 = 0.3;
 
 /// Watches the predicted and observed TTFT of every request of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -90,11 +97,17 @@ struct Fading {
 }
 
 impl Fading {
-    fn add(&mut self, value: f64, now: Time) {
+    fn add(&mut self, value: f64, counts: f64, now: Time) {
         let kept = self.weight * (-seconds_since(now, self.at_ns) / FADE_S).exp();
-        self.weight = (kept + 1.0).min(MOST);
-        self.mean += (value - self.mean) / self.weight;
+        self.weight = (kept + counts).min(MOST);
+        self.mean += (value - self.mean) * counts / self.weight;
         self.at_ns = self.at_ns.max(now.as_nanos());
+    }
+
+    /// The mean, which goes to 0 when nothing was added for long.
+    fn lately(&self, now: Time) -> f64 {
+        let silent = (seconds_since(now, self.at_ns) - SILENCE_S).max(0.0);
+        self.mean * (-silent / FADE_S).exp()
     }
 }
 
@@ -130,17 +143,37 @@ impl Watchdog {
         slo_ms: Option<f64>,
         now: Time,
     ) -> Option<Trust> {
-        let usable = |x: f64| x.is_finite() && x >= 0.0;
-        if !(usable(predicted_ms) && usable(observed_ms)) {
+        if !self.compare(predicted_ms, observed_ms, 1.0, now) {
             return None;
         }
-        let error = ((observed_ms + FLOOR_MS).ln() - (predicted_ms + FLOOR_MS).ln()).abs();
-        self.error.add(error.min(WORST), now);
         if let Some(slo_ms) = slo_ms.filter(|slo| predicted_ms <= *slo) {
             let broken = observed_ms > slo_ms && observed_ms > 2.0 * predicted_ms;
-            self.broken.add(if broken { 1.0 } else { 0.0 }, now);
+            self.broken.mean = self.broken.lately(now);
+            self.broken.add(if broken { 1.0 } else { 0.0 }, 1.0, now);
         }
         self.judge(now)
+    }
+
+    /// Compares what a whole answer took, of which no first token was seen,
+    /// with what was predicted for so many tokens. Counts for less than a
+    /// first token, and breaks no promise: limits are for first tokens.
+    /// Returns and ignores as [`observe`](Self::observe).
+    pub fn observe_whole(&mut self, predicted_ms: f64, observed_ms: f64, now: Time) -> Option<Trust> {
+        if !self.compare(predicted_ms, observed_ms, WHOLE, now) {
+            return None;
+        }
+        self.judge(now)
+    }
+
+    /// Counts an error; false when the numbers make no sense.
+    fn compare(&mut self, predicted_ms: f64, observed_ms: f64, counts: f64, now: Time) -> bool {
+        let usable = |x: f64| x.is_finite() && x >= 0.0;
+        if !(usable(predicted_ms) && usable(observed_ms)) {
+            return false;
+        }
+        let error = ((observed_ms + FLOOR_MS).ln() - (predicted_ms + FLOOR_MS).ln()).abs();
+        self.error.add(error.min(WORST), counts, now);
+        true
     }
 
     /// The state.
@@ -153,23 +186,24 @@ impl Watchdog {
         self.error.mean
     }
 
-    /// The share of broken predictions, 0 to 1; see [`WatchdogLimits`].
-    pub fn broken_share(&self) -> f64 {
-        self.broken.mean
+    /// The share of broken predictions at `now`, 0 to 1; see [`WatchdogLimits`].
+    pub fn broken_share(&self, now: Time) -> f64 {
+        self.broken.lately(now)
     }
 
     fn judge(&mut self, now: Time) -> Option<Trust> {
         let WatchdogLimits { enter_error, enter_broken, leave_error, leave_broken, .. } = self.limits;
+        let broken = self.broken.lately(now);
         let (other, called, samples, seconds) = match self.trust {
             Trust::Trusted => (
                 Trust::Fallback,
-                self.error.mean > enter_error || self.broken.mean > enter_broken,
+                self.error.mean > enter_error || broken > enter_broken,
                 self.limits.enter_samples,
                 self.limits.enter_s,
             ),
             Trust::Fallback => (
                 Trust::Trusted,
-                self.error.mean < leave_error && self.broken.mean < leave_broken,
+                self.error.mean < leave_error && broken < leave_broken,
                 self.limits.leave_samples,
                 self.limits.leave_s,
             ),
@@ -213,7 +247,7 @@ mod tests {
     fn it_loses_trust_after_ten_seconds_and_wins_it_back_after_twenty() {
         let (mut dog, mut rng) = (Watchdog::default(), Lcg::new(5));
         assert_eq!(run(&mut dog, &mut rng, 0.0, 300.0, 1.0), None);
-        assert!(dog.error() < 0.4 && dog.broken_share() < 0.01);
+        assert!(dog.error() < 0.4 && dog.broken_share(at(300.0)) < 0.01);
         let lost = run(&mut dog, &mut rng, 300.0, 60.0, 6.0).unwrap();
         assert!((310.0..340.0).contains(&lost), "{lost}");
         assert_eq!(dog.trust(), Trust::Fallback);
@@ -254,6 +288,46 @@ mod tests {
         let mut idle = Watchdog::default();
         for i in 0..29 {
             assert_eq!(idle.observe(1.0, 60_000.0, None, at(f64::from(i) * 120.0)), None);
+        }
+    }
+
+    #[test]
+    fn a_pool_that_promises_nothing_any_more_breaks_no_promises() {
+        let mut dog = Watchdog::default();
+        let mut t = 0.0;
+        while dog.trust() == Trust::Trusted && t < 60.0 {
+            t += 0.1;
+            dog.observe(100.0, 2500.0, Some(2000.0), at(t));
+        }
+        assert_eq!(dog.trust(), Trust::Fallback);
+        // Right predictions from now on, every one of them beyond the limit.
+        let begun = t;
+        while dog.trust() == Trust::Fallback && t < begun + 600.0 {
+            t += 0.1;
+            dog.observe(5000.0, 5500.0, Some(2000.0), at(t));
+        }
+        assert!((20.0..200.0).contains(&(t - begun)), "{}", t - begun);
+        assert!(dog.broken_share(at(t)) < 0.1);
+    }
+
+    #[test]
+    fn whole_answers_that_are_far_off_cost_trust_as_well_and_right_ones_do_not() {
+        for (factor, trust) in [(1.3, Trust::Trusted), (6.0, Trust::Fallback)] {
+            let mut dog = Watchdog::default();
+            for i in 0..600 {
+                dog.observe_whole(3000.0, 3000.0 * factor, at(f64::from(i) / 10.0));
+            }
+            assert_eq!(dog.trust(), trust, "{factor}");
+        }
+        // Beside first tokens they are the smaller part.
+        let mut dog = Watchdog::default();
+        for i in 0..600 {
+            dog.observe(100.0, 100.0, None, at(f64::from(i) / 10.0));
+            dog.observe_whole(1000.0, 6000.0, at(f64::from(i) / 10.0));
+        }
+        assert_eq!(dog.trust(), Trust::Trusted);
+        for bad in [f64::NAN, f64::INFINITY, -1.0] {
+            assert_eq!(Watchdog::default().observe_whole(bad, 1.0, at(1.0)), None);
         }
     }
 

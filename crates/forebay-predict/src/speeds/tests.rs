@@ -285,6 +285,60 @@ fn a_restart_and_a_new_model_start_over_where_they_should() {
     assert_eq!(pool.speeds.report(9, at(0.0)), None);
 }
 
+/// A whole answer of an endpoint that really is as `truth`: until its first
+/// token `own` milliseconds at speed 1, and `decode` after it.
+fn answer(speeds: &mut Speeds, slot: u32, slow: (f64, f64), parts: (f64, f64), rng: &mut Lcg, t: f64) {
+    let predicted = Predicted { wait_ms: 0.2 * parts.0, own_ms: 0.8 * parts.0, fixed_ms: 2.0 };
+    let observed = (parts.0 * slow.0 + parts.1 * slow.1) * rng.noise(0.2) + 2.0;
+    speeds.answer(slot, observed, predicted, parts.1, at(t));
+}
+
+#[test]
+fn whole_answers_alone_show_an_endpoint_at_half_speed_and_no_other() {
+    for seed in 0..8 {
+        let mut rng = Lcg::new(seed);
+        let mut speeds = Speeds::new();
+        for slot in 0..8 {
+            speeds.join(slot, 0, 1.0);
+        }
+        let (mut read, mut off) = (0, 0);
+        for second in 0..300 {
+            for slot in 0..8 {
+                let slow = if slot == 3 && second >= 100 { (2.0, 2.0) } else { (1.0, 1.0) };
+                let parts = (50.0 + 200.0 * rng.unit(), 200.0 + 2000.0 * rng.unit());
+                answer(&mut speeds, slot, slow, parts, &mut rng, f64::from(second));
+                if slot != 3 {
+                    read += 2;
+                    off += u32::from(speeds.prefill(slot) != 1.0) + u32::from(speeds.decode(slot) != 1.0);
+                }
+            }
+        }
+        let found = (speeds.prefill(3), speeds.decode(3));
+        assert!((1.6..2.4).contains(&found.0) && (1.6..2.4).contains(&found.1), "seed {seed}: {found:?}");
+        assert!(off * 33 < read, "seed {seed}: {off} of {read}");
+    }
+}
+
+#[test]
+fn what_a_whole_answer_took_does_not_blur_factors_that_are_known_apart() {
+    // An A100 among H100s, known from streams, goes on with whole answers only.
+    let mut truths = [BASE; 8];
+    truths[5] = StepModel::A100_8B;
+    let mut pool = Pool::new(&truths, 11);
+    pool.run(60.0, 2.0, |_| ());
+    let before = (pool.speeds.prefill(5), pool.speeds.decode(5));
+    for i in 0..200 {
+        let t = pool.t + f64::from(i) / 2.0;
+        for slot in 0..8 {
+            let slow = if slot == 5 { before } else { (1.0, 1.0) };
+            answer(&mut pool.speeds, slot, slow, (200.0, 600.0), &mut pool.rng, t);
+        }
+    }
+    let after = (pool.speeds.prefill(5), pool.speeds.decode(5));
+    assert!((after.0 / before.0 - 1.0).abs() < 0.15, "{before:?} {after:?}");
+    assert!((after.1 / before.1 - 1.0).abs() < 0.15, "{before:?} {after:?}");
+}
+
 #[test]
 fn a_snapshot_goes_on_as_the_original_does() {
     let mut pool = Pool::new(&[BASE, StepModel::A100_8B, BASE], 4);
@@ -305,7 +359,7 @@ proptest::proptest! {
     #[test]
     fn no_input_breaks_the_clamps(
         calls in proptest::collection::vec(
-            (0u8..6, 0u32..6, proptest::num::f64::ANY, proptest::num::f64::ANY, proptest::num::f64::ANY, 0u64..u64::MAX),
+            (0u8..8, 0u32..6, proptest::num::f64::ANY, proptest::num::f64::ANY, proptest::num::f64::ANY, 0u64..u64::MAX),
             1..200,
         )
     ) {
@@ -318,6 +372,14 @@ proptest::proptest! {
                 2 => speeds.first_token(slot, x, Predicted { wait_ms: y.abs(), own_ms: z, fixed_ms: 1.0 }, now),
                 3 => speeds.tokens(slot, x.abs(), y.abs(), z.abs(), now),
                 4 => speeds.rebase((slot / 2) as u16, x, y),
+                5 => speeds.answer(slot, x, Predicted { wait_ms: y.abs(), own_ms: z, fixed_ms: 1.0 }, y, now),
+                6 => speeds.answer(
+                    slot,
+                    x.abs() % 1e5,
+                    Predicted { wait_ms: y.abs() % 1e4, own_ms: z.abs() % 1e4, fixed_ms: 3.0 },
+                    (x + y).abs() % 1e5,
+                    now,
+                ),
                 _ => speeds.first_token(
                     slot,
                     x.abs() % 1e5,

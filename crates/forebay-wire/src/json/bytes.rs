@@ -1,5 +1,7 @@
 //! Finding the bytes that matter inside a JSON string, many at a time.
 
+use wide::u8x16;
+
 const LOW: u64 = 0x0101_0101_0101_0101;
 pub(super) const HIGH: u64 = 0x8080_8080_8080_8080;
 
@@ -33,18 +35,8 @@ pub(super) fn special_bytes(block: &[u8; BLOCK]) -> [u8; BLOCK] {
 /// One bit for each of [`special_bytes`], the first byte's lowest.
 #[inline(always)]
 pub(super) fn mask(bytes: &[u8; BLOCK]) -> u64 {
-    let mut bits = [0u8; BLOCK];
-    for (nth, (bit, byte)) in bits.iter_mut().zip(bytes).enumerate() {
-        *bit = byte & (1 << (nth % 8));
-    }
-    let mut mask = 0;
-    for (nth, eight) in bits.as_chunks::<8>().0.iter().enumerate() {
-        // All different bits: their sum is their union, and a sum of eight
-        // bytes is one instruction (`psadbw` on x86-64).
-        let byte = eight.iter().fold(0u8, |sum, bit| sum.wrapping_add(*bit));
-        mask |= u64::from(byte) << (8 * nth);
-    }
-    mask
+    let (chunks, _) = bytes.as_chunks::<16>();
+    chunks.iter().rev().fold(0, |mask, &chunk| mask << 16 | u64::from(u8x16::new(chunk).to_bitmask()))
 }
 
 /// All bytes of the block in one, each at its place modulo 8.

@@ -9,8 +9,22 @@ use super::Upstream;
 use super::error::SendErrorKind;
 
 impl Upstream {
+    /// A new connection to the server that is there now, and its life. When
+    /// another one may be there by the time it is made, it is none.
+    pub(super) async fn dial_alive(&self) -> Result<(TcpStream, u64), (SendErrorKind, String)> {
+        let gone = || {
+            (
+                SendErrorKind::Unsent,
+                "another server may have come to the endpoint's address meanwhile".to_owned(),
+            )
+        };
+        let life = self.life.now().ok_or_else(gone)?;
+        let stream = self.dial().await?;
+        if self.life.is(life) { Ok((stream, life)) } else { Err(gone()) }
+    }
+
     /// A new connection, after others under way if there are too many.
-    pub(super) async fn dial(&self) -> Result<TcpStream, (SendErrorKind, String)> {
+    async fn dial(&self) -> Result<TcpStream, (SendErrorKind, String)> {
         let address = || format!("{}:{}", self.options.host, self.options.port);
         let dial = async {
             // The semaphore is never closed; if it were, dialling without it is right.

@@ -30,6 +30,8 @@ struct Wire {
     socket: SharedSocket,
     /// The driver has ended; it must not be polled again.
     over: bool,
+    /// The life of the endpoint in which it was made.
+    life: u64,
     /// Not the upstream itself: its idle list owns wires.
     metrics: EndpointMetrics,
 }
@@ -62,6 +64,11 @@ impl std::fmt::Debug for Idle {
 }
 
 impl Idle {
+    /// The life of the endpoint in which it was made.
+    pub(super) fn life(&self) -> u64 {
+        self.wire.life
+    }
+
     /// False when it was closed by the engine or is unused for too long.
     pub(super) fn is_usable(&mut self, now: Instant, limit: Duration) -> bool {
         if now.saturating_duration_since(self.since) >= limit {
@@ -99,7 +106,7 @@ pub(super) async fn send(
 }
 
 async fn open(upstream: &Arc<Upstream>) -> Result<Box<Wire>, (SendErrorKind, String)> {
-    let stream = upstream.dial().await?;
+    let (stream, life) = upstream.dial_alive().await?;
     let socket = SharedSocket::new(stream);
     let (sender, connection) = http1::Builder::new()
         .max_header_size(MAX_HEAD)
@@ -107,7 +114,7 @@ async fn open(upstream: &Arc<Upstream>) -> Result<Box<Wire>, (SendErrorKind, Str
         .await
         .map_err(|error| (SendErrorKind::Connect, error.to_string()))?;
     upstream.metrics.connections_open().inc();
-    Ok(Box::new(Wire { sender, connection, socket, over: false, metrics: upstream.metrics.clone() }))
+    Ok(Box::new(Wire { sender, connection, socket, over: false, life, metrics: upstream.metrics.clone() }))
 }
 
 async fn exchange(

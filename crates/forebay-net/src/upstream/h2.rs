@@ -43,6 +43,8 @@ pub(super) struct Connections {
 struct Shared {
     sender: SendRequest<RequestBody>,
     streams: Arc<AtomicUsize>,
+    /// The life of the endpoint in which it was made.
+    life: u64,
 }
 
 /// Counts a stream for as long as it lives.
@@ -62,10 +64,16 @@ impl Drop for Stream {
 }
 
 impl Connections {
+    /// None of them takes another stream; those that are open go on.
+    pub(super) fn forget(&self) {
+        let forgotten = std::mem::take(&mut *self.open.lock());
+        drop(forgotten);
+    }
+
     /// The connection with the fewest streams, unless another should be opened.
-    fn choose(&self, max: usize) -> Option<Shared> {
+    fn choose(&self, max: usize, upstream: &Upstream) -> Option<Shared> {
         let mut open = self.open.lock();
-        open.retain(|c| !c.sender.is_closed());
+        open.retain(|c| !c.sender.is_closed() && upstream.life.is(c.life));
         let best = open.iter().min_by_key(|c| c.streams.load(Ordering::Relaxed))?;
         let busy = best.streams.load(Ordering::Relaxed) >= BUSY;
         if busy && open.len() < max.max(1) { None } else { Some(best.clone()) }
@@ -85,11 +93,11 @@ pub(super) async fn send(
     loop {
         // Only references to the body: kept for a stream that is refused.
         let copy = request.clone();
-        let mut shared = match connections.choose(max) {
+        let mut shared = match connections.choose(max, upstream) {
             Some(shared) => shared,
             None => {
                 let _dialling = connections.dialling.lock().await;
-                match connections.choose(max) {
+                match connections.choose(max, upstream) {
                     Some(shared) => shared,
                     None => match open(upstream).await {
                         Ok(shared) => {
@@ -142,7 +150,7 @@ fn unprocessed(error: &hyper::Error) -> bool {
 }
 
 async fn open(upstream: &Arc<Upstream>) -> Result<Shared, (SendErrorKind, String)> {
-    let stream = upstream.dial().await?;
+    let (stream, life) = upstream.dial_alive().await?;
     let (sender, connection) = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
         .initial_max_send_streams(FIRST_STREAMS)
@@ -160,7 +168,7 @@ async fn open(upstream: &Arc<Upstream>) -> Result<Shared, (SendErrorKind, String
         let _ = connection.await;
         counted.metrics.connections_open().dec();
     });
-    Ok(Shared { sender, streams: Arc::new(AtomicUsize::new(0)) })
+    Ok(Shared { sender, streams: Arc::new(AtomicUsize::new(0)), life })
 }
 
 /// The body of an answer on one stream.

@@ -10,6 +10,7 @@ mod dial;
 mod error;
 mod h1;
 mod h2;
+mod life;
 mod socket;
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 pub use error::{AnswerError, SendError, SendErrorKind};
+use life::Life;
 
 /// What a request to an engine carries.
 pub type RequestBody = Full<Bytes>;
@@ -60,6 +62,7 @@ pub struct Upstream {
     options: UpstreamOptions,
     metrics: EndpointMetrics,
     dials: Semaphore,
+    life: Life,
     idle: Vec<Mutex<Vec<h1::Idle>>>,
     h2: Vec<h2::Connections>,
 }
@@ -118,6 +121,7 @@ impl Upstream {
         let workers = options.workers.max(1);
         Upstream {
             dials: Semaphore::new(options.max_dials.max(1)),
+            life: Life::default(),
             idle: (0..workers).map(|_| Mutex::new(Vec::new())).collect(),
             h2: (0..workers).map(|_| h2::Connections::default()).collect(),
             options,
@@ -141,12 +145,45 @@ impl Upstream {
         worker: usize,
         request: Box<Request<RequestBody>>,
     ) -> Result<Answer, SendError> {
+        if self.life.now().is_none() {
+            let request = Some(*request);
+            return Err(SendError::new(SendErrorKind::Unsent, "the endpoint is not in use", request));
+        }
         if self.options.h2c {
             // Boxed: it is larger, and the usual request must not carry it along.
             Box::pin(h2::send(self, worker, *request)).await
         } else {
             h1::send(self, worker, request).await
         }
+    }
+
+    /// Nobody knows any more that the same server is there: connections made so
+    /// far take no further request. What is under way on them goes on.
+    pub fn renew(&self) {
+        self.life.renew();
+        self.drop_unused();
+    }
+
+    /// As [`Upstream::renew`], and nothing is sent until [`Upstream::open`]: a
+    /// request that was picked before comes back as one that was not sent.
+    pub fn close(&self) {
+        if self.life.close() {
+            self.drop_unused();
+        }
+    }
+
+    /// Takes requests, over new connections when it was closed. One that was
+    /// never closed is open.
+    pub fn open(&self) {
+        self.life.open();
+    }
+
+    fn drop_unused(&self) {
+        // Closed outside the locks.
+        let unused: Vec<_> = self.idle.iter().map(|list| std::mem::take(&mut *list.lock())).collect();
+        self.h2.iter().for_each(|connections| connections.forget());
+        drop(unused);
+        self.metrics.connections_idle().set(self.idle_count());
     }
 
     /// True when it speaks HTTP/2.
@@ -191,13 +228,16 @@ impl Upstream {
         loop {
             // Taken in a statement of its own: looking at it is done unlocked.
             let mut connection = list.lock().pop()?;
-            if connection.is_usable(now, self.options.idle_timeout) {
+            if self.life.is(connection.life()) && connection.is_usable(now, self.options.idle_timeout) {
                 return Some(connection);
             }
         }
     }
 
     fn put_idle(&self, worker: usize, connection: h1::Idle) {
+        if !self.life.is(connection.life()) {
+            return;
+        }
         if let Some(list) = self.idle.get(worker) {
             let mut list = list.lock();
             if list.len() < MAX_IDLE {

@@ -172,3 +172,77 @@ async fn a_cut_answer_is_an_error_not_an_end() {
         server.await.unwrap();
     }
 }
+
+/// A server that tells of each request on which connection it came.
+async fn counting() -> (u16, tokio::sync::mpsc::UnboundedReceiver<usize>) {
+    let (listener, port) = listener().await;
+    let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        for number in 0.. {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let tell = tell.clone();
+            tokio::spawn(async move {
+                while read_request(&mut stream).await {
+                    let _ = tell.send(number);
+                    stream.write_all(OK).await.unwrap();
+                }
+            });
+        }
+    });
+    (port, told)
+}
+
+#[tokio::test]
+async fn after_a_change_of_the_server_no_old_connection_is_used() {
+    let (port, mut told) = counting().await;
+    let upstream = upstream(port);
+    for (connection, renew) in [(0, false), (0, true), (1, false), (1, false)] {
+        let mut answer = upstream.send(0, request()).await.unwrap();
+        drain(&mut answer.body).await.unwrap();
+        assert_eq!(told.recv().await, Some(connection));
+        if renew {
+            upstream.renew();
+            assert_eq!(upstream.idle_count(), 0);
+        }
+    }
+    // One that is in use while it changes is not kept at its end.
+    let mut answer = upstream.send(0, request()).await.unwrap();
+    upstream.renew();
+    drain(&mut answer.body).await.unwrap();
+    assert_eq!((told.recv().await, upstream.idle_count()), (Some(1), 0));
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_closed_is_sent_nothing_until_it_is_opened() {
+    let (port, mut told) = counting().await;
+    let upstream = upstream(port);
+    upstream.close();
+    upstream.close();
+    let error = upstream.send(0, request()).await.err().unwrap();
+    assert_eq!(error.kind, SendErrorKind::Unsent);
+    assert!(error.request.is_some(), "it comes back, for another endpoint");
+    assert!(told.try_recv().is_err());
+    upstream.open();
+    upstream.open();
+    let mut answer = upstream.send(0, request()).await.unwrap();
+    drain(&mut answer.body).await.unwrap();
+    assert_eq!(told.recv().await, Some(0));
+}
+
+#[tokio::test]
+async fn a_connection_that_was_being_made_meanwhile_is_not_used() {
+    let (port, mut told) = counting().await;
+    let upstream = upstream(port);
+    // Everybody dials already: this one waits for its turn.
+    let permits = upstream.dials.acquire_many(4).await.unwrap();
+    let (waiting, sender) = (Arc::clone(&upstream), upstream.clone());
+    let sent = tokio::spawn(async move { sender.send(0, request()).await });
+    // It has asked for its permit when nobody else can get one that is given back.
+    tokio::task::yield_now().await;
+    waiting.renew();
+    drop(permits);
+    let error = sent.await.unwrap().err().unwrap();
+    assert_eq!(error.kind, SendErrorKind::Unsent);
+    assert!(error.request.is_some());
+    assert!(told.try_recv().is_err());
+}

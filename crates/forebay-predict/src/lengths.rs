@@ -52,8 +52,15 @@ impl OutputLengths {
 
     /// Counts a finished answer.
     pub fn observe(&mut self, model: ModelId, tenant: u32, output_tokens: u32) {
-        let start = self.mean(key(model, ANY)).unwrap_or(START);
-        self.count(key(model, ANY), START, output_tokens);
+        self.observe_after(START, model, tenant, output_tokens);
+    }
+
+    /// As [`OutputLengths::observe`], of a model that was taken to answer like
+    /// another one until now: while it is not known, its mean starts at
+    /// `expected` tokens.
+    pub fn observe_after(&mut self, expected: f64, model: ModelId, tenant: u32, output_tokens: u32) {
+        let start = self.mean(key(model, ANY)).unwrap_or(expected);
+        self.count(key(model, ANY), expected, output_tokens);
         if tenant != ANY {
             self.count(key(model, tenant), start, output_tokens);
         }
@@ -62,7 +69,12 @@ impl OutputLengths {
     /// Tokens to expect of an answer: the mean of the pair, else of the model,
     /// else 200. At least 1.
     pub fn expect(&self, model: ModelId, tenant: u32) -> f64 {
-        self.mean(key(model, tenant)).or_else(|| self.mean(key(model, ANY))).unwrap_or(START).max(1.0)
+        self.known(model, tenant).unwrap_or(START)
+    }
+
+    /// The same of a pair or a model that has answered; none of others.
+    pub fn known(&self, model: ModelId, tenant: u32) -> Option<f64> {
+        self.mean(key(model, tenant)).or_else(|| self.mean(key(model, ANY))).map(|mean| mean.max(1.0))
     }
 
     /// Pairs and models remembered.
@@ -149,6 +161,25 @@ mod tests {
         assert_eq!(lengths.expect(ModelId(2), 1), 200.0);
         lengths.observe(ModelId(5), u32::MAX, 0);
         assert!(lengths.expect(ModelId(5), 7) >= 1.0);
+    }
+
+    #[test]
+    fn a_model_starts_where_it_was_expected_and_soon_knows_better() {
+        let mut lengths = OutputLengths::new();
+        assert_eq!(lengths.known(M, 1), None);
+        lengths.observe_after(1000.0, M, 1, 1000);
+        assert_eq!(lengths.known(M, 1), Some(1000.0));
+        assert_eq!(lengths.known(M, 2), Some(1000.0), "as the model");
+        // What it was expected to be counts for a few answers only.
+        for _ in 0..200 {
+            lengths.observe_after(1000.0, M, 1, 1);
+        }
+        let expected = lengths.expect(M, 1);
+        assert!((1.0..30.0).contains(&expected), "{expected}");
+        for _ in 0..20_000 {
+            lengths.observe(M, 1, 1);
+        }
+        assert!(lengths.expect(M, 1) < 1.001, "it settles on one token: {}", lengths.expect(M, 1));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What the data plane keeps of an endpoint.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use forebay_net::upstream::Upstream;
@@ -27,6 +28,7 @@ pub struct Endpoint {
     /// Put before every path; empty or `/prefix`.
     pub(crate) path_prefix: String,
     signals: OnceLock<Arc<dyn EndpointSignals>>,
+    names_adapters_on_base: AtomicBool,
 }
 
 impl Endpoint {
@@ -40,12 +42,24 @@ impl Endpoint {
             authority,
             path_prefix,
             signals: OnceLock::new(),
+            names_adapters_on_base: AtomicBool::new(false),
         }
     }
 
     /// Its connections.
     pub fn upstream(&self) -> &Arc<Upstream> {
         &self.upstream
+    }
+
+    /// Says whether a LoRA adapter is asked for there as `BASE:ADAPTER`, as
+    /// SGLang has it, and not by its own name.
+    pub fn set_names_adapters_on_base(&self, on_base: bool) {
+        self.names_adapters_on_base.store(on_base, Ordering::Relaxed);
+    }
+
+    /// Whether a LoRA adapter is asked for there as `BASE:ADAPTER`.
+    pub fn names_adapters_on_base(&self) -> bool {
+        self.names_adapters_on_base.load(Ordering::Relaxed)
     }
 
     /// Says who hears of real traffic; the first to say so stays.
@@ -64,9 +78,7 @@ impl Endpoint {
             signals.connect_failed();
         }
     }
-}
 
-impl Endpoint {
     pub(crate) fn model_missing(&self) {
         if let Some(signals) = self.signals.get() {
             signals.model_missing();

@@ -9,7 +9,7 @@ use forebay_wire::body::{Api, BLOCK_BYTES, Scan, token_ids};
 use http::HeaderMap;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::registry::Route;
+use crate::model_route::Route;
 use crate::tokens::PromptTokens;
 
 /// Hash of the session that a request names: the header of a trusted caller,
@@ -40,14 +40,15 @@ pub(crate) fn of(
     let ratio = &route.pool.bytes_per_token;
     let bytes_per_token = if prefix.exact { ratio.mean() } else { ratio.of(&prefix.chain) };
     // What such requests usually take, unless this one may not take as much.
-    let usual = route.usual_output();
+    let tenant = TenantId::default();
+    let usual = (route.usual_output(tenant).round() as u32).max(1);
     let output = scan.max_output_tokens.map_or(usual, |max| max.min(usual));
     RequestFacts {
         pool: route.pool.id,
         model: route.model_id,
-        adapter: route.adapter.is_some().then_some(route.model_id),
+        adapter: route.adapter_id(),
         version: route.version,
-        tenant: TenantId::default(),
+        tenant,
         priority: priority.unwrap_or_default(),
         slo: Slo {
             ttft_ms: limit("x-forebay-slo-ttft-ms", ms(slo.ttft)),

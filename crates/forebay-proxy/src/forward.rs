@@ -14,9 +14,10 @@ use forebay_wire::sse::{ModelEditor, rewrite_model_json};
 use http::{HeaderValue, Request, StatusCode, Uri, Version, header};
 
 use crate::endpoint::Endpoint;
+use crate::model_route::Route;
+use crate::naming::Naming;
 use crate::orca;
 use crate::problem::Problem;
-use crate::registry::Route;
 use crate::relay::{Relay, Stopped};
 use crate::settle::Settle;
 use crate::timer::Timer;
@@ -36,6 +37,8 @@ pub(crate) struct Outgoing {
     pub(crate) host: Option<HeaderValue>,
     pub(crate) api: Api,
     pub(crate) stream: bool,
+    /// Where endpoints are asked for the model by another name than the client's.
+    pub(crate) naming: Option<Box<Naming>>,
     /// The same once more, where an endpoint may say that it does not have the
     /// adapter (any more) and another one has it.
     pub(crate) again: Option<Box<Request<RequestBody>>>,
@@ -70,20 +73,23 @@ pub(crate) async fn forward(
         let message = "the engine switched protocols unasked";
         return Err(fail(&mut settle, Failure::Protocol, OutcomeLabel::UpstreamError, message));
     }
-    let endpoint = settle.endpoint().and_then(|endpoint| endpoint.name_value.clone());
+    let picked = settle.endpoint().cloned();
+    let endpoint = picked.as_ref().and_then(|endpoint| endpoint.name_value.clone());
+    let naming = outgoing.naming.as_ref().zip(picked.as_ref());
+    let put_back = naming.and_then(|(naming, endpoint)| naming.put_back(endpoint));
     let held_tokens = settle.ticket().map_or(0, |ticket| ticket.held_tokens());
     settle.head(answer.head.status);
     let mut head = answer.head;
     orca::take(&mut head.headers, &route.pool, settle.ticket());
     let watching = Watching::new(api, &head.headers);
     let mut relay = Box::new(Relay::new(answer.body, watching, timer, settle));
-    let edited = match &route.rewrite {
-        Some(_) if relay.is_events() => {
-            relay.edit(ModelEditor::new(&route.model));
+    let edited = match put_back {
+        Some(model) if relay.is_events() => {
+            relay.edit(ModelEditor::new(model));
             true
         }
-        Some(_) if relay.is_json() => {
-            edit_whole(&mut relay, &route.model).await.map_err(|s| lost(&mut relay, &s))?
+        Some(model) if relay.is_json() => {
+            edit_whole(&mut relay, model).await.map_err(|s| lost(&mut relay, &s))?
         }
         _ => false,
     };
@@ -239,6 +245,9 @@ fn fail(settle: &mut Settle, failure: Failure, label: OutcomeLabel, message: &st
 /// The request as this endpoint is to get it.
 fn request_for(endpoint: &Endpoint, outgoing: &mut Outgoing) -> Box<Request<RequestBody>> {
     let mut request = outgoing.request.take().unwrap_or_default();
+    if let Some(naming) = &outgoing.naming {
+        *request.body_mut() = RequestBody::new(naming.body(endpoint));
+    }
     let path = &outgoing.path;
     let target = if endpoint.upstream.is_h2c() {
         *request.version_mut() = Version::HTTP_2;

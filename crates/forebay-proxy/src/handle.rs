@@ -9,7 +9,7 @@ use bytes::Bytes;
 use forebay_config::OrcaAsk;
 use forebay_net::Watch;
 use forebay_net::upstream::RequestBody;
-use forebay_wire::body::{Api, Scan, scan_json, scan_multipart, splice_model};
+use forebay_wire::body::{Api, Scan, scan_json, scan_multipart};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, Method, Request, Response, header};
 use hyper::body::Incoming;
@@ -17,10 +17,11 @@ use tokio::time::Instant;
 
 use crate::forward::{Outgoing, forward};
 use crate::headers::{self, BadHead};
+use crate::model_route::Route;
+use crate::naming::Naming;
 use crate::problem::{Problem, printable};
 use crate::proxy::{DrainPhase, Proxy};
 use crate::read::{ReadError, read, skip};
-use crate::registry::Route;
 use crate::reply::{Busy, Reply};
 use crate::route::{NoRoute, Target, is_anthropic, route};
 use crate::settle::Settle;
@@ -171,6 +172,7 @@ async fn answer(
         started,
         prompt_text_bytes(&scan),
         rendered,
+        scan.choices.saturating_mul(scan.prompts.max(1)),
     ));
     let outgoing = outgoing(&mut parts, read.bytes, &scan, api, &route, request_id);
     let queued = started.elapsed();
@@ -250,10 +252,7 @@ fn outgoing(
     route: &Route,
     request_id: &HeaderValue,
 ) -> Outgoing {
-    let body = match &route.rewrite {
-        Some(target) => Bytes::from(splice_model(&body, scan, target)),
-        None => body,
-    };
+    let naming = Naming::of(route, scan, &body);
     // For an absolute target its authority counts, not the Host field.
     let host = route.pool.preserve_host.then(|| match parts.uri.authority() {
         Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
@@ -275,7 +274,7 @@ fn outgoing(
     let again = route.adapter.is_some().then(|| request(headers.clone(), body.clone()));
     let request = request(headers, body);
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
-    Outgoing { request: Some(request), path, host: host.flatten(), api, stream: scan.stream, again }
+    Outgoing { request: Some(request), path, host: host.flatten(), api, stream: scan.stream, naming, again }
 }
 
 fn bad_head(bad: BadHead) -> Problem {

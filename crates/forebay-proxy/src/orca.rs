@@ -6,7 +6,7 @@ use forebay_wire::orca::parse;
 use http::HeaderMap;
 
 use crate::endpoint::Endpoint;
-use crate::registry::PoolRoute;
+use crate::pool_route::PoolRoute;
 
 /// Takes the report out of an answer's head and tells the Gate of it.
 ///

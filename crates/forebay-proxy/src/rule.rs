@@ -5,9 +5,10 @@ use forebay_gate::{Refusal, RefuseReason};
 use forebay_live::EndpointKey;
 use forebay_rule::{EndpointVars, RequestVars, Rule, Variable, Verdict};
 
+use crate::model_route::Route;
+use crate::pool_route::PoolRoute;
 use crate::problem::Problem;
 use crate::proxy::Proxy;
-use crate::registry::{PoolRoute, Route};
 
 /// What endpoints told of themselves, for rules.
 pub trait CandidateSignals: Send + Sync {
@@ -49,7 +50,7 @@ pub(crate) fn ask(proxy: &Proxy, route: &Route, facts: &mut RequestFacts) -> Ask
         priority: f64::from(facts.priority.0),
         stream: facts.stream,
         model: &route.model,
-        adapter: if route.adapter.is_some() { &route.model } else { "" },
+        adapter: route.names().1.unwrap_or_default(),
         session: &session,
     };
     let held = held(proxy, rule, facts);

@@ -10,8 +10,8 @@ use http::{HeaderValue, StatusCode};
 use tokio::time::Instant;
 
 use crate::endpoint::Endpoint;
+use crate::model_route::Route;
 use crate::proxy::Proxy;
-use crate::registry::Route;
 
 /// What a client that left is counted as; nginx's number.
 const CLIENT_CLOSED: u16 = 499;
@@ -35,6 +35,8 @@ pub(crate) struct Settle {
     prompt_bytes: usize,
     /// Tokens of its prompt as they were told before it was sent; 0 when they were not.
     rendered: u32,
+    /// Answers that it asked for: choices of each prompt.
+    answers: u32,
 }
 
 impl Settle {
@@ -46,6 +48,7 @@ impl Settle {
         started: Instant,
         prompt_bytes: usize,
         rendered: u32,
+        answers: u32,
     ) -> Settle {
         Settle {
             proxy,
@@ -61,6 +64,7 @@ impl Settle {
             answered: false,
             prompt_bytes,
             rendered,
+            answers,
         }
     }
 
@@ -144,20 +148,28 @@ impl Settle {
                 metrics.tpot((last - first) / gaps);
             }
         }
+        if let Some(usage) = usage.filter(|_| label == OutcomeLabel::Ok) {
+            // Counted events are a lower bound, and better than never to learn
+            // from clients that do not ask for usage.
+            self.route.learn_output(ticket.facts().tenant, usage.completion_tokens, self.answers);
+        }
         match usage {
+            Some(usage) if usage.estimated => {
+                // Of an answer that was cut nobody can state more than what came;
+                // of a whole one its engine could have.
+                if label != OutcomeLabel::Ok {
+                    metrics.tokens(0, 0, usage.completion_tokens);
+                }
+                metrics.usage_unknown();
+            }
             Some(usage) => {
                 metrics.tokens(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens);
-                if usage.estimated {
-                    metrics.usage_unknown();
-                } else {
-                    self.route.learn_output(usage.completion_tokens);
-                    if usage.cached_known && !ticket.facts().prefix.chain.is_empty() {
-                        metrics.prefix_prediction(u64::from(ticket.held_tokens()), usage.cached_tokens);
-                    }
-                    self.learn_ratio(&ticket, usage);
-                    if let (1.., Some(tokens)) = (self.rendered, self.route.pool.tokens.get()) {
-                        tokens.counted(self.rendered, usage.prompt_tokens);
-                    }
+                if usage.cached_known && !ticket.facts().prefix.chain.is_empty() {
+                    metrics.prefix_prediction(u64::from(ticket.held_tokens()), usage.cached_tokens);
+                }
+                self.learn_ratio(&ticket, usage);
+                if let (1.., Some(tokens)) = (self.rendered, self.route.pool.tokens.get()) {
+                    tokens.counted(self.rendered, usage.prompt_tokens);
                 }
             }
             None if label == OutcomeLabel::Ok => metrics.usage_unknown(),

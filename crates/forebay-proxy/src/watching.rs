@@ -90,7 +90,7 @@ impl Watching {
             Watching::Events(watcher) => {
                 watcher.finish();
                 let counted = watcher.tokens();
-                let estimate = (!whole && counted > 0).then_some(Usage {
+                let estimate = (counted > 0).then_some(Usage {
                     completion_tokens: counted,
                     estimated: true,
                     ..Usage::default()
@@ -101,6 +101,31 @@ impl Watching {
                 Seen { usage: usage_from_json(first.as_deref().unwrap_or(rest)), error: false }
             }
             _ => Seen::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(stream: &'static str, whole: bool) -> Seen {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("text/event-stream"));
+        let mut watching = Watching::new(Api::Chat, &headers);
+        watching.feed(&Bytes::from_static(stream.as_bytes()));
+        watching.finish(whole)
+    }
+
+    const TWO: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n\
+                       data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"b\"}}]}\n\n";
+
+    #[test]
+    fn tokens_that_no_usage_states_are_estimated() {
+        let estimate = Usage { completion_tokens: 2, estimated: true, ..Usage::default() };
+        for whole in [true, false] {
+            assert_eq!(seen(TWO, whole).usage, Some(estimate), "{whole}");
+            assert_eq!(seen(": nothing yet\n\n", whole).usage, None, "{whole}");
         }
     }
 }

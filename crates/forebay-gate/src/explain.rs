@@ -6,8 +6,9 @@ use std::collections::VecDeque;
 use forebay_core::{EndpointId, ModelId, PoolId, TicketId, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::pick::cost::{LANES, Terms};
+use crate::pick::cost::{LANES, Terms, Weights};
 use crate::policy_kind::PolicyKind;
+use crate::profile::Profile;
 
 /// One candidate's price.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,12 +48,16 @@ pub struct DecisionRecord {
     pub output_tokens: u32,
     /// Where the shadow policy would have sent it.
     pub shadow: Option<EndpointId>,
+    /// What the terms count for in their totals: the pool's profile.
+    pub weights: Weights,
     top: [Option<Candidate>; LANES],
 }
 
 impl DecisionRecord {
-    /// The chosen endpoint first, then the cheapest others (with `predictive`)
-    /// or some others (with the policies that do not compare prices); at most eight.
+    /// The chosen endpoint first, then the cheapest others (with `predictive`
+    /// and `learned`) or those of the lowest slots (with the policies that do
+    /// not compare prices: to price every endpoint only to explain it would
+    /// hold the Gate's lock many times as long as their picks); at most eight.
     pub fn top(&self) -> impl Iterator<Item = &Candidate> {
         self.top.iter().flatten()
     }
@@ -83,6 +88,7 @@ impl DecisionRecord {
             prompt_tokens: 0,
             output_tokens: 0,
             shadow: None,
+            weights: Profile::default().weights(),
             top: [None; LANES],
         }
     }
@@ -104,34 +110,34 @@ impl DecisionRecord {
             t.prefill_ms,
             t.fixed_ms,
         );
-        if let Some(next) = top.next() {
-            let n = &next.terms;
-            // The term that parts them most says why.
-            let parts = [
-                ("first token", 3.0 * (n.ttft_ms - t.ttft_ms)),
-                ("own decoding", n.decode_ms - t.decode_ms),
-                ("delay of others", 0.6 * (n.harm_ms - t.harm_ms)),
-                ("price of capacity", n.price_ms - t.price_ms),
-                ("crowding", n.crowding_ms - t.crowding_ms),
-                ("missed limits", n.miss_ms - t.miss_ms),
-            ];
-            let more = n.total_ms - t.total_ms;
-            let most = parts.iter().max_by(|a, b| (a.1 * more.signum()).total_cmp(&(b.1 * more.signum())));
-            let name = name(next.endpoint);
-            match most {
-                Some((word, _)) if more >= 0.0 => {
-                    line.push_str(&format!("; {name} would cost {more:.0} ms more, most of it {word}"));
-                }
-                Some((word, _)) => {
-                    line.push_str(&format!(
-                        "; {name} would have cost {:.0} ms less, most of it {word}",
-                        -more
-                    ));
-                }
-                None => {}
-            }
-        }
+        // Whom no policy ranked lie in no order.
+        let Some(next) = top.min_by(|a, b| a.terms.total_ms.total_cmp(&b.terms.total_ms)) else { return line };
+        let more = next.terms.total_ms - t.total_ms;
+        let name = name(next.endpoint);
+        let most = self.most(t, &next.terms);
+        line.push_str(&match more >= 0.0 {
+            true => format!("; {name} would cost {more:.0} ms more, most of it {most}"),
+            false => format!("; {name} would have cost {:.0} ms less, most of it {most}", -more),
+        });
         line
+    }
+
+    /// The term that parts the totals of two candidates most, in words.
+    fn most(&self, chosen: &Terms, other: &Terms) -> &'static str {
+        let weights = &self.weights;
+        let apart = |weight: f32, of: fn(&Terms) -> f32| weight * (of(other) - of(chosen));
+        let parts = [
+            ("first token", apart(weights.ttft, |t| t.ttft_ms)),
+            ("own decoding", apart(weights.decode, |t| t.decode_ms)),
+            ("delay of others", apart(weights.harm, |t| t.harm_ms)),
+            ("price of capacity", apart(1.0, |t| t.price_ms)),
+            ("crowding", apart(1.0, |t| t.crowding_ms)),
+            ("missed limits", apart(1.0, |t| t.miss_ms)),
+            ("your rule", apart(weights.ttft, |t| t.extra_ms)),
+        ];
+        let way = (other.total_ms - chosen.total_ms).signum();
+        let most = parts.iter().max_by(|a, b| (a.1 * way).total_cmp(&(b.1 * way)));
+        most.map_or("", |(word, _)| word)
     }
 }
 
@@ -161,3 +167,7 @@ impl Ring {
         self.records.iter().rev().take(last)
     }
 }
+
+#[cfg(test)]
+#[path = "explain_tests.rs"]
+mod tests;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use forebay_config::{Config, Host, Pool, Protocol};
+use forebay_config::{Config, Engine, Host, Pool, Protocol};
 use forebay_core::{EndpointFacts, EndpointState, PoolId};
 use forebay_fleet::kv::{KvFeeds, KvSettings};
 use forebay_fleet::{Fleet, HttpProbe, ScrapeTarget, Target};
@@ -252,6 +252,7 @@ fn join_endpoints(config: &Config, live: &Live<Endpoint>, metrics: &Metrics, wor
                 endpoint.url.path_prefix.clone(),
                 Arc::new(upstream),
             );
+            member.set_names_adapters_on_base(pool.engine == Engine::Sglang);
             // Without probes and warm-up there is nobody to wait for.
             let watched = pool.health.enabled || pool.warm_up.requests > 0;
             let state = if watched { EndpointState::Starting } else { EndpointState::Ready };

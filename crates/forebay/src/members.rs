@@ -260,6 +260,9 @@ impl Membership for Members {
 
     fn detected(&self, id: EndpointKey, dialect: Dialect) {
         self.table.set_dialect(id, dialect);
+        if let Some(endpoint) = self.endpoints.get(&id) {
+            endpoint.set_names_adapters_on_base(dialect == Dialect::Sglang);
+        }
     }
 
     fn scraped(&self, _: EndpointKey, scraped: &Scraped) {

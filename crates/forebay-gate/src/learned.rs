@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forebay_core::{RequestFacts, Time};
-use forebay_predict::{Arrivals, Ewma, TpotCorrection, Watchdog};
+use forebay_predict::{Arrivals, ErrorStats, Ewma, TpotCorrection, Watchdog};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoints::Endpoints;
@@ -39,13 +39,19 @@ pub(crate) struct Learned {
     /// Whether the pool's predictions can be relied on.
     pub(crate) watchdog: Watchdog,
     /// First tokens seen, and how far off their predictions were.
-    pub(crate) errors: forebay_predict::ErrorStats,
+    pub(crate) errors: ErrorStats,
+    /// The same for the time per token, and for the length of answers.
+    pub(crate) tpot_errors: ErrorStats,
+    pub(crate) output_errors: ErrorStats,
     /// Requests that the shadow policy would have sent to the same endpoint.
     pub(crate) shadow_agreed: u64,
     /// Requests that it was asked about.
     pub(crate) shadow_asked: u64,
-    /// Sum of what its choice would have cost more, in milliseconds of price.
-    pub(crate) shadow_difference_ms: f64,
+    /// Sum of what its choices would have cost more, where they would have
+    /// cost more, in milliseconds of price.
+    pub(crate) shadow_dearer_ms: f64,
+    /// Sum of what they would have cost less, where they would have cost less.
+    pub(crate) shadow_cheaper_ms: f64,
 }
 
 impl Default for Learned {
@@ -61,10 +67,13 @@ impl Default for Learned {
             fastest_at: Time::ZERO,
             usual_mean: 0.0,
             watchdog: Watchdog::default(),
-            errors: forebay_predict::ErrorStats::default(),
+            errors: ErrorStats::default(),
+            tpot_errors: ErrorStats::default(),
+            output_errors: ErrorStats::default(),
             shadow_agreed: 0,
             shadow_asked: 0,
-            shadow_difference_ms: 0.0,
+            shadow_dearer_ms: 0.0,
+            shadow_cheaper_ms: 0.0,
         }
     }
 }

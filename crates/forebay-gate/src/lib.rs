@@ -32,6 +32,7 @@ pub use admit::AdmissionConfig;
 pub use endpoints::{EndpointLoad, SpeedView};
 pub use event::{Effects, Event, Progress};
 pub use explain::{Candidate, DecisionRecord};
+pub use forebay_predict::ErrorSummary;
 pub use gate::Gate;
 pub use peers::{PeerLoad, PeerWord};
 pub use pick::WORK_PER_OUTPUT_TOKEN;

@@ -167,7 +167,8 @@ fn choose(
         learned.shadow_asked += 1;
         learned.shadow_agreed += u64::from(slot == pick.slot);
         if difference.is_finite() {
-            learned.shadow_difference_ms += f64::from(difference);
+            learned.shadow_dearer_ms += f64::from(difference.max(0.0));
+            learned.shadow_cheaper_ms += f64::from((-difference).max(0.0));
         }
     }
     let blocks = facts.prefix.chain.len() as f32;
@@ -200,6 +201,7 @@ fn choose(
         base,
         ttft_ms: priced.ttft[0],
         tpot_base_ms,
+        tpot_ms: priced.tpot[0],
         in_flight,
         note,
         met,

@@ -113,6 +113,10 @@ pub struct PoolLoad {
     /// How far the predicted times to the first token were off in the last
     /// minute or two; none when there were none.
     pub ttft_error: Option<ErrorSummary>,
+    /// The same for the time per token, of streams of a few tokens or more.
+    pub tpot_error: Option<ErrorSummary>,
+    /// The same for the tokens of whole answers.
+    pub output_error: Option<ErrorSummary>,
     /// Share of the predictions within the limit that were broken by far, 0 to 1.
     pub broken_predictions: f64,
     /// The pool's correction of predicted time per token; 1 = right.
@@ -121,8 +125,11 @@ pub struct PoolLoad {
     pub shadow_asked: u64,
     /// Requests that it would have sent to the same endpoint.
     pub shadow_agreed: u64,
-    /// What its choices would have cost more, in milliseconds of price, in all.
-    pub shadow_difference_ms: f64,
+    /// What its choices would have cost more, in milliseconds of price, in all:
+    /// of those alone that would have been dearer.
+    pub shadow_dearer_ms: f64,
+    /// What they would have cost less, of those that would have been cheaper.
+    pub shadow_cheaper_ms: f64,
 }
 
 /// The endpoints that a gateway sends cold prompts to.
@@ -288,11 +295,14 @@ impl Pool {
             policy: self.config.policy,
             fallback: self.in_fallback(),
             ttft_error: self.learned.errors.summary(now),
+            tpot_error: self.learned.tpot_errors.summary(now),
+            output_error: self.learned.output_errors.summary(now),
             broken_predictions: self.learned.watchdog.broken_share(now),
             tpot_correction: f64::from(self.learned.gamma()),
             shadow_asked: self.learned.shadow_asked,
             shadow_agreed: self.learned.shadow_agreed,
-            shadow_difference_ms: self.learned.shadow_difference_ms,
+            shadow_dearer_ms: self.learned.shadow_dearer_ms,
+            shadow_cheaper_ms: self.learned.shadow_cheaper_ms,
         }
     }
 }

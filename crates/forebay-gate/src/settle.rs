@@ -114,6 +114,7 @@ impl Gate {
         let Some(pool) = self.pool_mut(facts.pool) else { return };
         if finished && tokens > 0 && outcome.usage.is_some_and(|usage| !usage.estimated) {
             pool.learned.finished(u32::try_from(tokens).unwrap_or(u32::MAX));
+            pool.learned.output_errors.observe(f64::from(facts.output_tokens), tokens as f64, now);
         }
         let weights = pool.config.weights();
         let ms = |d: Duration| d.as_secs_f32() * 1e3;
@@ -173,6 +174,7 @@ impl Gate {
         let base = (f64::from(sending.tpot_base_ms) + at_end) / 2.0;
         if let Some(pool) = self.pool_mut(pool) {
             pool.learned.tpot(observed_ms, base * decode_factor);
+            pool.learned.tpot_errors.observe(f64::from(sending.tpot_ms), observed_ms, now);
         }
     }
 
@@ -219,3 +221,7 @@ impl Gate {
         self.unseen.remove(&(sending.unseen_at(), id));
     }
 }
+
+#[cfg(test)]
+#[path = "settle_tests.rs"]
+mod tests;

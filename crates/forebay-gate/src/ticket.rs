@@ -36,6 +36,8 @@ pub(crate) struct Sending {
     /// The time per token as it was predicted, without the pool's correction
     /// and at the class's own speed.
     pub(crate) tpot_base_ms: f32,
+    /// The time per token as it was priced, in milliseconds.
+    pub(crate) tpot_ms: f32,
     /// Requests in flight there when it was sent, itself left out.
     pub(crate) in_flight: u32,
     /// What the policy that picked wants to hear again.

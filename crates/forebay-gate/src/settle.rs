@@ -112,7 +112,8 @@ impl Gate {
             }
         }
         let Some(pool) = self.pool_mut(facts.pool) else { return };
-        if finished && tokens > 0 && outcome.usage.is_some_and(|usage| !usage.estimated) {
+        // Tokens that were only counted too: many streams never state theirs.
+        if finished && tokens > 0 {
             pool.learned.finished(u32::try_from(tokens).unwrap_or(u32::MAX));
             pool.learned.output_errors.observe(f64::from(facts.output_tokens), tokens as f64, now);
         }

@@ -104,7 +104,7 @@ impl Bench {
     fn new() -> Bench {
         Bench {
             sequences: BTreeMap::new(),
-            map: EngineMap::new("tiny", 10_000),
+            map: EngineMap::new("tiny", 1 << 20),
             index: PrefixIndex::new(IndexConfig::default()),
             account: Account::default(),
         }

@@ -23,10 +23,10 @@ mod rank;
 mod sequence;
 
 pub use counters::Counters;
-pub use lead::lead;
+pub use lead::{doubt, lead, trust};
 pub use sequence::{Sequence, Step};
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use held::Held;
 use rank::{Context, Rank};
@@ -73,6 +73,9 @@ pub struct StoredBlocks<'a> {
     pub tokens: &'a [u32],
     /// Tokens in a block of the engine.
     pub block_size: u32,
+    /// The engine says that this is the size of its blocks. If not, it is what
+    /// these have, and the last of a prompt may have fewer than the others.
+    pub declared: bool,
     /// The adapter's name; read where a prompt begins.
     pub adapter: Option<&'a str>,
     /// XXH3 of the salt, as for [`crate::seed`]; read where a prompt begins.
@@ -137,7 +140,7 @@ pub enum IndexOp {
 #[derive(Debug)]
 pub struct EngineMap {
     model: String,
-    max_blocks: usize,
+    max_bytes: usize,
     ranks: BTreeMap<u32, Rank>,
     held: Held,
     counters: Counters,
@@ -145,17 +148,26 @@ pub struct EngineMap {
 
 impl EngineMap {
     /// A map that knows nothing. `model` is part of every hash and must be the
-    /// name with which prompts are looked up. It follows at most `max_blocks`
-    /// engine blocks of each rank, which take about 80 bytes each and 4 for
-    /// each token; what is stored beyond is not indexed.
-    pub fn new(model: &str, max_blocks: usize) -> EngineMap {
+    /// name with which prompts are looked up. All ranks together take at most
+    /// `max_bytes`, but for a few hundred that an empty map has; what is stored
+    /// beyond is not indexed.
+    ///
+    /// A block of 16 tokens takes 140 bytes, about; one of 64 or more, half as
+    /// much ([`EngineMap::block_bytes`]).
+    pub fn new(model: &str, max_bytes: usize) -> EngineMap {
         EngineMap {
             model: model.to_owned(),
-            max_blocks: max_blocks.min(u32::MAX as usize - 1),
+            max_bytes,
             ranks: BTreeMap::new(),
             held: Held::default(),
             counters: Counters::default(),
         }
+    }
+
+    /// Bytes that a map takes for each engine block of so many tokens, in the mean.
+    pub const fn block_bytes(engine_block: u32) -> usize {
+        let engine_block = if engine_block == 0 { 1 } else { engine_block };
+        nodes::Nodes::block_bytes(engine_block as usize, (index_block(engine_block) / engine_block) as usize)
     }
 
     /// Takes one event of a rank, in order, and appends what it means for the
@@ -169,20 +181,21 @@ impl EngineMap {
             }
             self.ranks.insert(rank, Rank::default());
         }
-        let EngineMap { model, max_blocks, ranks, held, counters } = self;
+        let others: usize =
+            self.ranks.iter().filter(|(other, _)| **other != rank).map(|(_, rank)| rank.cost()).sum();
+        let EngineMap { model, max_bytes, ranks, held, counters } = self;
         let Some(state) = ranks.get_mut(&rank) else { return };
-        let context = &mut Context { model, max_blocks: *max_blocks, held, counters, out };
+        let max_bytes = max_bytes.saturating_sub(others);
+        let context = &mut Context { model, max_bytes, held, counters, out };
         match event {
             EngineEvent::Stored(stored) if state.wants(stored, context) => {
-                if state.block_size().is_some_and(|size| size < stored.block_size)
-                    && !stored.tokens.is_empty()
-                {
+                let seen = state.size_seen();
+                if seen > 0 && seen < stored.block_size && !stored.tokens.is_empty() {
                     context.counters.resized += 1;
-                    self.drop_rank(rank, out);
-                    self.apply(rank, event, out);
-                } else {
-                    state.stored(stored, context);
+                    state.release(context.held, context.out);
+                    *state = Rank::default();
                 }
+                state.stored(stored, context);
             }
             EngineEvent::Stored(_) => {}
             EngineEvent::Removed { hashes, tier, group } => state.removed(hashes, *tier, *group, context),
@@ -199,7 +212,41 @@ impl EngineMap {
         self.drop_rank(rank, out);
     }
 
-    /// Tokens in a block of the index, once the first event told the engine's.
+    /// Forgets everything, as an index already has.
+    pub fn clear(&mut self) {
+        self.counters.resets += self.ranks.len() as u64;
+        self.ranks.clear();
+        self.held = Held::default();
+    }
+
+    /// The ranks that hold anything.
+    pub fn ranks(&self) -> impl Iterator<Item = u32> {
+        self.ranks.iter().filter(|(_, state)| state.len() > 0).map(|(rank, _)| *rank)
+    }
+
+    /// What is held, for an index that knows nothing of it: each block of the
+    /// index once for each tier, after the one that it follows.
+    pub fn restate(&self, out: &mut Vec<IndexOp>) {
+        for tier in TIERS {
+            let listed: BTreeMap<u64, Option<u64>> =
+                self.ranks.values().flat_map(|rank| rank.listed(tier)).collect();
+            // By what each follows, those that follow nothing here first.
+            let mut after: BTreeMap<Option<u64>, BTreeSet<u64>> = BTreeMap::new();
+            for (&hash, &parent) in &listed {
+                let above = parent.filter(|above| listed.contains_key(above));
+                after.entry(above).or_default().insert(hash);
+            }
+            let mut next: Vec<u64> = after.remove(&None).unwrap_or_default().into_iter().collect();
+            while let Some(hash) = next.pop() {
+                let parent = listed.get(&hash).copied().flatten();
+                out.push(IndexOp::Confirm { hash, parent, tier });
+                next.extend(after.remove(&Some(hash)).unwrap_or_default());
+            }
+        }
+    }
+
+    /// Tokens in a block of the index, once it is sure what a block of the
+    /// engine has.
     pub fn index_block(&self) -> Option<u32> {
         self.ranks.values().find_map(Rank::block_size).map(index_block)
     }

@@ -142,6 +142,27 @@ impl PrefixIndex {
         self.change(|writer, store| writer.forget(store, endpoint));
     }
 
+    /// The endpoint lost what it had served, but for what its engine says that it
+    /// holds ([`insert_confirmed`](Self::insert_confirmed)).
+    pub fn forget_committed(&self, endpoint: EndpointId) {
+        while self.change(|writer, store| writer.uncommit_oldest(store, endpoint)) {}
+    }
+
+    /// The engine can no longer be asked about these blocks, which it said that it
+    /// has ready: they count as restored ones from now on (see
+    /// [`restore`](Self::restore)), worth `confidence` unless the endpoint has
+    /// others already. `hashes` are consecutive blocks of one chain that go on
+    /// after `parent`.
+    pub fn doubt(&self, endpoint: EndpointId, parent: Option<u64>, hashes: &[u64], confidence: f64) {
+        self.change(|writer, store| writer.doubt(store, endpoint, parent, hashes, confidence));
+    }
+
+    /// What was restored or doubted of the endpoint and not confirmed since is
+    /// taken back: the engine itself tells what it holds.
+    pub fn drop_restored(&self, endpoint: EndpointId) {
+        while self.change(|writer, store| writer.drop_restored(store, endpoint)) {}
+    }
+
     /// The endpoint left for good: its entries and settings go, and late calls
     /// for the same id are ignored. O(1). A newer generation of its slot does
     /// the same by itself.

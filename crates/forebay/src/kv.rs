@@ -11,8 +11,8 @@ use forebay_proxy::{Endpoint, Proxy};
 use forebay_wire::kv_events::Batch;
 use parking_lot::Mutex;
 
-/// Blocks of one engine that are followed at most: 64 bytes of memory each.
-const MAX_BLOCKS: usize = 1 << 20;
+/// Memory for what one engine holds.
+const MAX_BYTES: usize = 128 << 20;
 
 /// One engine's cache, and what of it is in the index.
 struct Followed {
@@ -42,7 +42,7 @@ impl Caches {
     ) -> Caches {
         let followed = endpoints
             .map(|(view, model)| {
-                let map = EngineMap::new(model, MAX_BLOCKS);
+                let map = EngineMap::new(model, MAX_BYTES);
                 let followed =
                     Followed { key: view.key, pools: view.pools, block: None, map, ops: Vec::new() };
                 (view.member.name.clone(), Mutex::new(followed))

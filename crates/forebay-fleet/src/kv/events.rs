@@ -14,6 +14,7 @@ pub fn engine_event(event: &KvEvent) -> Option<EngineEvent<'_>> {
             parent: stored.parent,
             tokens: &stored.tokens,
             block_size: stored.block_size,
+            declared: stored.declared,
             adapter: stored.adapter.as_deref(),
             salt: stored.salt.as_deref().map(|salt| xxh3_64(salt.as_bytes())),
             tier: index_tier(stored.tier)?,

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use super::{IndexOp, tier_index};
 use crate::Tier;
 
+/// Bytes of one entry: a B-tree's leaves are two thirds full, about.
+pub(super) const ENTRY: usize = (11 * (8 + 8) + 12) * 3 / 22 + 5;
+
 /// Holders by tier of each hash. Two engine blocks may stand for one block of
 /// the index: in two ranks, or under names that differ by what the engine
 /// hashes besides.
@@ -42,8 +45,7 @@ impl Held {
         self.counts.len()
     }
 
-    /// A B-tree's leaves are two thirds full, about.
     pub(super) fn bytes(&self) -> usize {
-        self.counts.len() * (8 + 8) * 3 / 2
+        self.counts.len() * ENTRY
     }
 }

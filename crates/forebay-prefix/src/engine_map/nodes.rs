@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 /// Stands for "no node".
 pub(super) const NONE: u32 = u32::MAX;
 
-/// One engine block.
+/// One engine block. There are as many as engines have, so that every byte
+/// counts: [`Nodes::block_bytes`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node {
     /// The engine's name.
@@ -21,8 +22,10 @@ pub(super) struct Node {
     /// Parts that come after the same one.
     pub(super) next: u32,
     pub(super) previous: u32,
-    /// Which part it is, from 0.
-    pub(super) part: u16,
+    /// Where its tokens are kept; none if no part can come after it.
+    row: u32,
+    /// Which part it is, from 0; at most 63.
+    pub(super) part: u8,
     /// Bits of the tiers that hold it. Zero for one that was removed while
     /// parts after it stay: when it returns, they count again.
     pub(super) tiers: u8,
@@ -34,10 +37,34 @@ pub(super) struct Node {
 }
 
 impl Node {
+    /// A block at its place, which no tier holds yet and nothing comes after.
+    pub(super) fn new(name: u64, (before, own): (u64, u64), parent: u32, part: u8, first: bool) -> Node {
+        Node {
+            name,
+            before,
+            own,
+            parent,
+            child: NONE,
+            next: NONE,
+            previous: NONE,
+            row: NONE,
+            part,
+            tiers: 0,
+            listed: 0,
+            first,
+        }
+    }
+
     /// The element of the chain before the index block.
     pub(super) fn chain_parent(&self) -> Option<u64> {
         (!self.first).then_some(self.before)
     }
+}
+
+/// Bytes of an entry of a B-tree whose leaves are two thirds full, and of its
+/// share of what is above them.
+const fn tree_entry(key_and_value: usize) -> usize {
+    (11 * key_and_value + 12) * 3 / 22 + 5
 }
 
 /// Nodes by place, by name, and by the part before them.
@@ -46,15 +73,32 @@ pub(super) struct Nodes {
     nodes: Vec<Node>,
     free: Vec<u32>,
     names: BTreeMap<u64, u32>,
-    /// Tokens of each node, `row` each, where index blocks have several parts.
-    tokens: Vec<u32>,
+    /// Tokens of the nodes that parts may come after, `row` each.
+    rows: Vec<u32>,
+    free_rows: Vec<u32>,
     row: usize,
+}
+
+/// Makes room in small steps: doubling would take up to twice what is used.
+fn grow<T>(list: &mut Vec<T>, more: usize) {
+    if list.capacity() - list.len() < more {
+        list.reserve_exact(more.max(list.len() / 8).max(16));
+    }
 }
 
 impl Nodes {
     /// For blocks of `row` tokens that are to be remembered; 0 for none.
     pub(super) fn new(row: usize) -> Nodes {
         Nodes { row, ..Nodes::default() }
+    }
+
+    /// Bytes that a block of `size` tokens takes, in the mean, where `parts` of
+    /// them make one of the index: with its names, its tokens, what notes the
+    /// index block, and what lists keep free.
+    pub(super) const fn block_bytes(size: usize, parts: usize) -> usize {
+        let parts = if parts == 0 { 1 } else { parts };
+        let listed = size_of::<Node>() + 4 * size * (parts - 1) / parts;
+        listed * 9 / 8 + tree_entry(8 + 4) + super::held::ENTRY / parts
     }
 
     pub(super) fn len(&self) -> usize {
@@ -75,28 +119,42 @@ impl Nodes {
 
     /// The tokens of a node; empty where none are remembered.
     pub(super) fn tokens(&self, at: u32) -> &[u32] {
-        let from = at as usize * self.row;
-        self.tokens.get(from..from + self.row).unwrap_or_default()
+        let Some(row) = self.get(at).map(|node| node.row).filter(|&row| row != NONE) else { return &[] };
+        let from = row as usize * self.row;
+        self.rows.get(from..from + self.row).unwrap_or_default()
     }
 
-    /// Adds a node, whose links but `parent` are set here.
+    /// Keeps the tokens of a node.
+    fn keep(&mut self, tokens: &[u32]) -> u32 {
+        if tokens.is_empty() || tokens.len() != self.row {
+            return NONE;
+        }
+        let row = self.free_rows.pop().unwrap_or((self.rows.len() / self.row) as u32);
+        let from = row as usize * self.row;
+        if from == self.rows.len() {
+            grow(&mut self.rows, self.row);
+            self.rows.extend_from_slice(tokens);
+        } else if let Some(place) = self.rows.get_mut(from..from + self.row) {
+            place.copy_from_slice(tokens);
+        }
+        row
+    }
+
+    /// Adds a node, whose links but `parent` are set here; `tokens` are kept, if
+    /// there are any.
     pub(super) fn insert(&mut self, node: Node, tokens: &[u32]) -> u32 {
         let next = self.get(node.parent).map_or(NONE, |parent| parent.child);
-        let node = Node { child: NONE, next, previous: NONE, ..node };
+        let node = Node { child: NONE, next, previous: NONE, row: self.keep(tokens), ..node };
         let at = match self.free.pop() {
             Some(at) => at,
             None => {
+                grow(&mut self.nodes, 1);
                 self.nodes.push(node);
-                self.tokens.resize(self.nodes.len() * self.row, 0);
                 (self.nodes.len() - 1) as u32
             }
         };
         if let Some(place) = self.nodes.get_mut(at as usize) {
             *place = node;
-        }
-        let from = at as usize * self.row;
-        if let Some(row) = self.tokens.get_mut(from..from + self.row.min(tokens.len())) {
-            row.copy_from_slice(&tokens[..row.len()]);
         }
         if let Some(sibling) = self.get_mut(next) {
             sibling.previous = at;
@@ -123,7 +181,12 @@ impl Nodes {
             }
         }
         self.names.remove(&node.name);
+        grow(&mut self.free, 1);
         self.free.push(at);
+        if node.row != NONE {
+            grow(&mut self.free_rows, 1);
+            self.free_rows.push(node.row);
+        }
     }
 
     /// Every node, in the order of names.
@@ -131,9 +194,20 @@ impl Nodes {
         self.names.values().filter_map(|&at| self.get(at))
     }
 
+    /// Bytes that they take now.
     pub(super) fn bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node>()
-            + (self.tokens.capacity() + self.free.capacity()) * 4
-            + self.names.len() * 12 * 3 / 2
+            + (self.rows.capacity() + self.free.capacity() + self.free_rows.capacity()) * 4
+            + self.names.len() * tree_entry(8 + 4)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_small() {
+        assert_eq!(size_of::<Node>(), 48, "each engine has tens of thousands");
     }
 }

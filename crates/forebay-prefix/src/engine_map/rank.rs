@@ -9,7 +9,8 @@ use crate::{Kind, Tier, next, seed, token_blocks};
 /// What a rank needs of its map while an event is applied.
 pub(super) struct Context<'a> {
     pub(super) model: &'a str,
-    pub(super) max_blocks: usize,
+    /// Bytes that the rank's blocks may take.
+    pub(super) max_bytes: usize,
     pub(super) held: &'a mut Held,
     pub(super) counters: &'a mut Counters,
     pub(super) out: &'a mut Vec<IndexOp>,
@@ -22,7 +23,7 @@ struct Place {
     before: u64,
     /// The part before it in the same index block.
     parent: u32,
-    part: u16,
+    part: u8,
     /// The index block is the first of its prompt.
     first: bool,
 }
@@ -32,6 +33,9 @@ struct Place {
 pub(super) struct Rank {
     /// Tokens in a block of the engine; 0 until known.
     size: u32,
+    /// That is what it is: the engine said so, or a block came after one of that
+    /// size, and nothing comes after one that is not full.
+    proven: bool,
     /// The group whose blocks are followed.
     group: Option<Option<u32>>,
     nodes: Nodes,
@@ -45,8 +49,23 @@ impl Rank {
         self.nodes.len()
     }
 
+    /// Tokens in a block of the engine, as far as is known: there may be larger ones.
+    pub(super) fn size_seen(&self) -> u32 {
+        self.size
+    }
+
+    /// Tokens in a block of the engine, once that is sure.
     pub(super) fn block_size(&self) -> Option<u32> {
-        (self.size > 0).then_some(self.size)
+        self.proven.then_some(self.size)
+    }
+
+    /// Bytes that its blocks take by the mean of one.
+    pub(super) fn cost(&self) -> usize {
+        self.nodes.len() * self.block_cost()
+    }
+
+    fn block_cost(&self) -> usize {
+        Nodes::block_bytes(self.size as usize, usize::from(self.last_part()) + 1)
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -54,8 +73,8 @@ impl Rank {
     }
 
     /// The last part of an index block.
-    fn last_part(&self) -> u16 {
-        (index_block(self.size) / self.size.max(1)).saturating_sub(1) as u16
+    fn last_part(&self) -> u8 {
+        (index_block(self.size) / self.size.max(1)).saturating_sub(1) as u8
     }
 
     /// Whether the blocks are of the group that makes hits: one that looks at
@@ -89,11 +108,14 @@ impl Rank {
             self.nodes = Nodes::new(if self.last_part() > 0 { self.size as usize } else { 0 });
         }
         self.group.get_or_insert(stored.group);
+        self.proven |= stored.declared || stored.hashes.len() > 1;
         let count = stored.hashes.len() as u64;
         let Some(mut place) = self.first_place(stored, context.model) else {
             context.counters.unplaced += count;
             return;
         };
+        // The one before is known, and all that are have this size.
+        self.proven |= stored.parent.is_some();
         let identified = stored.identified.min(stored.hashes.len());
         context.counters.opaque += count - identified as u64;
         let blocks = stored.hashes.iter().zip(stored.tokens.chunks_exact(self.size as usize));
@@ -159,7 +181,8 @@ impl Rank {
         {
             let there =
                 Place { before: node.before, parent: node.parent, part: node.part, first: node.first };
-            let same_tokens = self.last_part() == 0 || self.nodes.tokens(at) == tokens;
+            // Of the last part `own` tells.
+            let same_tokens = place.part == self.last_part() || self.nodes.tokens(at) == tokens;
             if there == place && node.own == own && same_tokens {
                 return Some(at);
             }
@@ -173,22 +196,10 @@ impl Rank {
             emptied = node.parent;
             self.cut(at, context);
         }
-        let inserted = (self.nodes.len() < context.max_blocks).then(|| {
+        let inserted = (self.cost() + self.block_cost() <= context.max_bytes).then(|| {
             let Place { before, parent, part, first } = place;
-            let unlinked = Node {
-                name,
-                before,
-                own,
-                parent,
-                child: NONE,
-                next: NONE,
-                previous: NONE,
-                part,
-                tiers: 0,
-                listed: 0,
-                first,
-            };
-            self.nodes.insert(unlinked, tokens)
+            let kept = if part < self.last_part() { tokens } else { &[] };
+            self.nodes.insert(Node::new(name, (before, own), parent, part, first), kept)
         });
         self.prune(emptied);
         context.counters.over_limit += u64::from(inserted.is_none());
@@ -227,6 +238,11 @@ impl Rank {
         let Some(node) = self.nodes.get_mut(at) else { return };
         if node.tiers & bit(tier) != 0 {
             context.counters.repeated += 1;
+            // The index may have dropped it meanwhile, for want of memory.
+            if node.listed & bit(tier) != 0 {
+                let (hash, parent) = (node.own, node.chain_parent());
+                context.out.push(IndexOp::Confirm { hash, parent, tier });
+            }
             return;
         }
         node.tiers |= bit(tier);
@@ -342,6 +358,12 @@ impl Rank {
                 self.nodes.remove(at);
             }
         }
+    }
+
+    /// Every index block that a tier holds, with the chain's element before it.
+    pub(super) fn listed(&self, tier: Tier) -> impl Iterator<Item = (u64, Option<u64>)> {
+        let nodes = self.nodes.iter().filter(move |node| node.listed & bit(tier) != 0);
+        nodes.map(|node| (node.own, node.chain_parent()))
     }
 
     /// Gives back every index block of this cache, which is not used after.

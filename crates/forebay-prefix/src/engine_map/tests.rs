@@ -14,12 +14,17 @@ struct Bench {
 
 impl Bench {
     fn new() -> Bench {
-        Bench { map: EngineMap::new(MODEL, 10_000), rank: 0, held: Default::default() }
+        Bench { map: EngineMap::new(MODEL, 10 << 20), rank: 0, held: Default::default() }
     }
 
     fn apply(&mut self, event: &EngineEvent<'_>) {
-        let mut ops = Vec::new();
+        let (mut ops, repeated) = (Vec::new(), self.map.counters().repeated);
         self.map.apply(self.rank, event, &mut ops);
+        if self.map.counters().repeated > repeated {
+            // What is repeated is confirmed again, whether the index has it or not.
+            let known = |op: &IndexOp| matches!(*op, IndexOp::Confirm { hash, tier, .. } if self.held[tier_index(tier)].contains(&hash));
+            ops.retain(|op| !known(op));
+        }
         self.follow(&ops);
     }
 
@@ -72,6 +77,7 @@ fn blocks<'a>(hashes: &'a [u64], parent: Option<u64>, tokens: &'a [u32], size: u
         parent,
         tokens,
         block_size: size,
+        declared: true,
         adapter: None,
         salt: None,
         tier: Tier::Gpu,
@@ -279,7 +285,7 @@ fn nonsense_changes_nothing_and_is_counted() {
 #[test]
 fn no_more_than_the_limit_is_followed() {
     let mut bench = Bench::new();
-    bench.map = EngineMap::new(MODEL, 100);
+    bench.map = EngineMap::new(MODEL, 100 * EngineMap::block_bytes(64));
     let prompt = ids(0..64 * 150);
     let names: Vec<u64> = (1..151).collect();
     bench.store(blocks(&names, None, &prompt, 64));
@@ -288,4 +294,96 @@ fn no_more_than_the_limit_is_followed() {
     bench.remove(&[1]);
     bench.store(blocks(&[1], None, &prompt[..64], 64));
     assert_eq!(bench.found(&prompt), 100, "room is made by what is removed");
+}
+
+#[test]
+fn the_limit_is_one_of_bytes_for_all_ranks_together() {
+    for size in [1u32, 16, 48, 64, 512] {
+        let limit = 400_000;
+        let mut bench = Bench::new();
+        bench.map = EngineMap::new(MODEL, limit);
+        for rank in 0..3 {
+            bench.rank = rank;
+            let tokens = ids(rank * 1_000_000..rank * 1_000_000 + size * 2_000);
+            let names: Vec<u64> = (1..2_001).map(|n| n + 10_000 * u64::from(rank)).collect();
+            bench.store(blocks(&names, None, &tokens, size));
+        }
+        let (bytes, most) = (bench.map.bytes(), limit / EngineMap::block_bytes(size));
+        assert!(bytes <= limit, "{size}: {bytes} bytes");
+        assert!(bytes >= limit * 3 / 4, "{size}: {bytes} bytes: the bound is not used");
+        assert!(bench.map.blocks().abs_diff(most) <= 1, "{size}: {} of {most}", bench.map.blocks());
+        assert!(bench.map.counters().over_limit > 0);
+    }
+}
+
+#[test]
+fn what_is_told_again_is_confirmed_again() {
+    let mut map = EngineMap::new(MODEL, 10 << 20);
+    let (prompt, mut ops) = (ids(0..128), Vec::new());
+    let event = EngineEvent::Stored(blocks(&[1, 2, 3, 4, 5, 6, 7, 8], None, &prompt, 16));
+    map.apply(0, &event, &mut ops);
+    let first = std::mem::take(&mut ops);
+    assert_eq!(first.len(), 2);
+    map.apply(0, &event, &mut ops);
+    assert_eq!(ops, first, "the index may have dropped it for want of memory");
+    // A part alone is nothing to confirm.
+    ops.clear();
+    map.apply(0, &EngineEvent::Stored(blocks(&[2], Some(1), &prompt[16..32], 16)), &mut ops);
+    assert_eq!(ops, []);
+}
+
+/// TensorRT-LLM tells partial blocks too, and no block size.
+fn undeclared<'a>(name: &'a [u64], parent: Option<u64>, tokens: &'a [u32]) -> StoredBlocks<'a> {
+    StoredBlocks { declared: false, ..blocks(name, parent, tokens, tokens.len() as u32) }
+}
+
+#[test]
+fn a_block_size_is_not_learned_from_a_partial_block() {
+    let mut bench = Bench::new();
+    let (health, prompt) = (ids(900..903), ids(0..96));
+    bench.store(undeclared(&[1], None, &health));
+    assert_eq!(bench.map.index_block(), None, "three tokens may be all of a short prompt");
+    bench.store(undeclared(&[2], None, &prompt[..32]));
+    assert_eq!(bench.map.index_block(), None, "and so may 32");
+    bench.store(undeclared(&[3], Some(2), &prompt[32..64]));
+    assert_eq!(bench.map.index_block(), Some(64), "only after a full block comes another");
+    assert_eq!(bench.found(&prompt), 1);
+    bench.store(undeclared(&[4], Some(3), &prompt[64..70]));
+    bench.store(undeclared(&[5], None, &health));
+    assert_eq!((bench.map.index_block(), bench.found(&prompt)), (Some(64), 1));
+    assert_eq!(bench.map.counters().short, 2);
+}
+
+#[test]
+fn a_smaller_size_that_was_seen_first_takes_nothing_with_it() {
+    let mut map = EngineMap::new(MODEL, 10 << 20);
+    let (prompt, mut ops) = (ids(0..64), Vec::new());
+    map.apply(0, &EngineEvent::Stored(undeclared(&[1], None, &prompt[..3])), &mut ops);
+    map.apply(0, &EngineEvent::Stored(undeclared(&[2], None, &prompt[..32])), &mut ops);
+    assert_eq!(ops, [], "forgetting the endpoint would take what was served there");
+}
+
+#[test]
+fn what_is_held_can_be_told_anew() {
+    let mut bench = Bench::new();
+    let prompt = ids(0..256);
+    let other: Vec<u32> = prompt[..128].iter().copied().chain(900..1028).collect();
+    bench.store(blocks(&[1, 2, 3, 4], None, &prompt, 64));
+    bench.rank = 1;
+    bench.store(blocks(&[11, 12], None, &prompt[..128], 64));
+    bench.store(blocks(&[13, 14], Some(12), &other[128..], 64));
+    bench.store(StoredBlocks { tier: Tier::Host, ..blocks(&[13], None, &[], 64) });
+    bench.remove(&[11]);
+    let mut ops = Vec::new();
+    bench.map.restate(&mut ops);
+    let mut told = [BTreeSet::new(), BTreeSet::new()];
+    for op in &ops {
+        let IndexOp::Confirm { hash, parent, tier } = *op else { panic!("{op:?}") };
+        let told = &mut told[tier_index(tier)];
+        let known = parent
+            .is_none_or(|above| told.contains(&above) || !bench.held[tier_index(tier)].contains(&above));
+        assert!(known, "what it follows comes first");
+        assert!(told.insert(hash));
+    }
+    assert_eq!(told, bench.held);
 }

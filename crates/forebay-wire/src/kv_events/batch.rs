@@ -272,6 +272,7 @@ impl<'a> Pending<'a> {
             parent: self.parent,
             tokens: self.tokens,
             block_size,
+            declared: true,
             adapter: self.adapter,
             salt,
             group: self.group,

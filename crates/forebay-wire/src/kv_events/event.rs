@@ -61,6 +61,9 @@ pub struct Stored {
     pub tokens: Vec<u32>,
     /// Tokens in a block.
     pub block_size: u32,
+    /// The engine says that this is the size of its blocks. If not, it is what
+    /// this one has, and the last of a prompt may have fewer than the others.
+    pub declared: bool,
     /// The LoRA adapter by name.
     pub adapter: Option<String>,
     /// What keeps this prompt's blocks apart from other tenants', where a

@@ -148,6 +148,7 @@ fn stored(hash: u64, parent: Option<u64>, group: Option<u32>, tier: Tier) -> Sto
         parent,
         tokens: Vec::new(),
         block_size: 1,
+        declared: false,
         adapter: None,
         salt: None,
         tier,

@@ -289,6 +289,16 @@ impl EndpointStateLabel {
     }
 }
 
+label! {
+    /// How a shadow policy's choice was priced, compared with the one that was made.
+    ThanChosen {
+        /// It would have cost more.
+        Dearer = "dearer",
+        /// It would have cost less.
+        Cheaper = "cheaper",
+    }
+}
+
 /// One cell for each value of a label.
 pub(crate) struct PerLabel<L, T> {
     cells: Box<[T]>,

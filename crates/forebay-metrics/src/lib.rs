@@ -34,10 +34,10 @@ pub use endpoint::{EndpointMetrics, EndpointTold};
 pub use knowledge::{DecisionLogReading, KvReading, PrefixIndexReading};
 pub use labels::{
     Agreed, Dial, EndpointStateLabel, ErrorStatistic, Eviction, KvEvent, KvFault, LogEntry, OutcomeLabel,
-    Page, Probe, Reject, Retry, Scrape, Tokenized,
+    Page, Probe, Reject, Retry, Scrape, ThanChosen, Tokenized,
 };
 pub use names::{ALL, Definition, Kind};
-pub use pool::{PoolMetrics, PoolReading, TtftError};
+pub use pool::{PoolMetrics, PoolReading, PredictionError, ShadowReading};
 pub use process::ProcessStats;
 pub use route::RouteMetrics;
 

@@ -116,12 +116,18 @@ metrics! {
         "1 while the pool's policy has given way because its predictions fail, else 0.";
     TTFT_ERROR Gauge "forebay_ttft_prediction_error" ["pool", "statistic"]
         "How far off the predicted times to the first token were in the last minute or two, as factors.";
+    TPOT_ERROR Gauge "forebay_tpot_prediction_error" ["pool", "statistic"]
+        "How far off the predicted times per output token were in the last minute or two, as factors.";
+    OUTPUT_ERROR Gauge "forebay_output_prediction_error" ["pool", "statistic"]
+        "How far off the expected lengths of answers were in the last minute or two, as factors.";
     BROKEN_PREDICTIONS Gauge "forebay_broken_predictions_ratio" ["pool"]
         "Share of the predictions within the limit that were broken by far, 0 to 1.";
     TPOT_CORRECTION Gauge "forebay_tpot_correction" ["pool"]
         "The pool's correction of the predicted time per token; 1 is right.";
     SHADOW_AGREEMENT Counter "forebay_shadow_agreement_total" ["pool", "agreed"]
         "Requests that the shadow policy was asked about, by whether it chose the same endpoint.";
+    SHADOW_DIFFERENCE Counter "forebay_shadow_price_difference_seconds_total" ["pool", "than_chosen"]
+        "By how much the shadow policy's choices were priced dearer or cheaper than those that were made.";
     RULE_WITHOUT_OPINION Counter "forebay_rule_without_opinion_total" ["pool"]
         "Times an expression of the pool's rule had no opinion of a candidate; absent without a rule.";
     TOKENIZED Counter "forebay_tokenizer_prompts_total" ["pool", "result"]

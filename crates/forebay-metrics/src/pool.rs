@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::cells::{Counter, FloatCell};
-use crate::labels::{Agreed, ErrorStatistic, PerLabel, Tokenized};
+use crate::labels::{Agreed, ErrorStatistic, PerLabel, ThanChosen, Tokenized};
 use crate::table::Entry;
 
 /// The handle for one pool. Cloning is cheap; the series are shown as long as
@@ -19,14 +19,17 @@ pub struct PoolReading {
     /// Its policy has given way because its predictions fail.
     pub fallback: bool,
     /// How far off its predicted times to the first token were lately.
-    pub ttft_error: Option<TtftError>,
+    pub ttft_error: Option<PredictionError>,
+    /// The same for the time per output token.
+    pub tpot_error: Option<PredictionError>,
+    /// The same for the length of answers.
+    pub output_error: Option<PredictionError>,
     /// Share of the predictions within the limit that were broken by far.
     pub broken_predictions: Option<f64>,
     /// Correction of the predicted time per token.
     pub tpot_correction: Option<f64>,
-    /// Requests that a shadow policy was asked about, and those on which it
-    /// agreed; none without one.
-    pub shadow: Option<(u64, u64)>,
+    /// What a shadow policy would have done; none without one.
+    pub shadow: Option<ShadowReading>,
     /// How often an expression of its rule had no opinion of a candidate; none
     /// without a rule.
     pub rule_without_opinion: Option<u64>,
@@ -34,7 +37,7 @@ pub struct PoolReading {
 
 /// Errors of predictions, as factors.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TtftError {
+pub struct PredictionError {
     /// Geometric mean of observed over predicted.
     pub bias: f64,
     /// Mean error, at least 1.
@@ -45,13 +48,30 @@ pub struct TtftError {
     pub p90: f64,
 }
 
+/// What a shadow policy would have done; each figure only grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ShadowReading {
+    /// Requests that it was asked about.
+    pub asked: u64,
+    /// Those on which it agreed.
+    pub agreed: u64,
+    /// What its choices would have cost more, of those that would have been
+    /// dearer, in milliseconds of price.
+    pub dearer_ms: f64,
+    /// What they would have cost less, of those that would have been cheaper.
+    pub cheaper_ms: f64,
+}
+
 #[derive(Default)]
 pub(crate) struct PoolSeries {
     pub(crate) fallback: FloatCell,
     pub(crate) ttft_error: PerLabel<ErrorStatistic, FloatCell>,
+    pub(crate) tpot_error: PerLabel<ErrorStatistic, FloatCell>,
+    pub(crate) output_error: PerLabel<ErrorStatistic, FloatCell>,
     pub(crate) broken: FloatCell,
     pub(crate) tpot_correction: FloatCell,
     pub(crate) shadow: PerLabel<Agreed, FloatCell>,
+    pub(crate) shadow_difference: PerLabel<ThanChosen, FloatCell>,
     pub(crate) rule_without_opinion: FloatCell,
     /// Empty for a pool without a tokenizer.
     pub(crate) tokenized: OnceLock<PerLabel<Tokenized, Counter>>,
@@ -66,20 +86,24 @@ impl PoolMetrics {
     pub fn set(&self, reading: &PoolReading) {
         let series = &self.entry.series;
         series.fallback.set(Some(f64::from(u8::from(reading.fallback))));
-        let error = |statistic, value: fn(TtftError) -> f64| {
-            series.ttft_error.of(statistic).set(reading.ttft_error.map(value));
-        };
-        error(ErrorStatistic::Bias, |e| e.bias);
-        error(ErrorStatistic::Mean, |e| e.mean);
-        error(ErrorStatistic::P50, |e| e.p50);
-        error(ErrorStatistic::P90, |e| e.p90);
+        for (cells, error) in [
+            (&series.ttft_error, reading.ttft_error),
+            (&series.tpot_error, reading.tpot_error),
+            (&series.output_error, reading.output_error),
+        ] {
+            cells.of(ErrorStatistic::Bias).set(error.map(|e| e.bias));
+            cells.of(ErrorStatistic::Mean).set(error.map(|e| e.mean));
+            cells.of(ErrorStatistic::P50).set(error.map(|e| e.p50));
+            cells.of(ErrorStatistic::P90).set(error.map(|e| e.p90));
+        }
         series.broken.set(reading.broken_predictions);
         series.tpot_correction.set(reading.tpot_correction);
         series.rule_without_opinion.set(reading.rule_without_opinion.map(|n| n as f64));
-        let (asked, agreed) = reading.shadow.unzip();
-        series.shadow.of(Agreed::Yes).set(agreed.map(|n| n as f64));
-        let other = asked.zip(agreed).map(|(asked, agreed)| asked.saturating_sub(agreed) as f64);
-        series.shadow.of(Agreed::No).set(other);
+        let shadow = |of: fn(ShadowReading) -> f64| reading.shadow.map(of);
+        series.shadow.of(Agreed::Yes).set(shadow(|s| s.agreed as f64));
+        series.shadow.of(Agreed::No).set(shadow(|s| s.asked.saturating_sub(s.agreed) as f64));
+        series.shadow_difference.of(ThanChosen::Dearer).set(shadow(|s| s.dearer_ms / 1e3));
+        series.shadow_difference.of(ThanChosen::Cheaper).set(shadow(|s| s.cheaper_ms / 1e3));
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cells::FloatCell;
 use crate::endpoint::{EndpointSeries, ToldSeries};
 use crate::histogram::Histogram;
 use crate::knowledge::Knowledge;
-use crate::labels::{Label, PerLabel};
+use crate::labels::{ErrorStatistic, Label, PerLabel};
 use crate::names::{self, Definition};
 use crate::pool::PoolSeries;
 use crate::route::RouteSeries;
@@ -175,13 +175,15 @@ fn write_pools(w: &mut Writer, pools: &[Arc<Entry<PoolSeries>>]) -> fmt::Result 
         pools.iter().filter_map(move |p| Some(([p.pool.as_str()], of(&p.series).get()?)))
     };
     w.gauges(names::POLICY_FALLBACK, one(|s| &s.fallback))?;
-    w.gauges(
-        names::TTFT_ERROR,
-        pools.iter().flat_map(|p| {
-            let cells = p.series.ttft_error.iter();
+    let errors = |of: fn(&PoolSeries) -> &PerLabel<ErrorStatistic, FloatCell>| {
+        pools.iter().flat_map(move |p| {
+            let cells = of(&p.series).iter();
             cells.filter_map(|(statistic, cell)| Some(([p.pool.as_str(), statistic], cell.get()?)))
-        }),
-    )?;
+        })
+    };
+    w.gauges(names::TTFT_ERROR, errors(|s| &s.ttft_error))?;
+    w.gauges(names::TPOT_ERROR, errors(|s| &s.tpot_error))?;
+    w.gauges(names::OUTPUT_ERROR, errors(|s| &s.output_error))?;
     w.gauges(names::BROKEN_PREDICTIONS, one(|s| &s.broken))?;
     w.gauges(names::TPOT_CORRECTION, one(|s| &s.tpot_correction))?;
     w.counters(
@@ -189,6 +191,13 @@ fn write_pools(w: &mut Writer, pools: &[Arc<Entry<PoolSeries>>]) -> fmt::Result 
         pools.iter().flat_map(|p| {
             let cells = p.series.shadow.iter();
             cells.filter_map(|(agreed, cell)| Some(([p.pool.as_str(), agreed], cell.get()?)))
+        }),
+    )?;
+    w.counters(
+        names::SHADOW_DIFFERENCE,
+        pools.iter().flat_map(|p| {
+            let cells = p.series.shadow_difference.iter();
+            cells.filter_map(|(than, cell)| Some(([p.pool.as_str(), than], cell.get()?)))
         }),
     )?;
     w.counters(names::RULE_WITHOUT_OPINION, one(|s| &s.rule_without_opinion))?;

@@ -34,7 +34,7 @@ impl ShadowCounts {
         ShadowCounts {
             asked: load.shadow_asked,
             agreed: load.shadow_agreed,
-            difference_ms: load.shadow_difference_ms,
+            difference_ms: load.shadow_dearer_ms - load.shadow_cheaper_ms,
         }
     }
 }

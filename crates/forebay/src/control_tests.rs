@@ -154,12 +154,19 @@ async fn a_pool_decides_by_its_new_policy_at_once_and_the_shadow_is_counted_anew
     assert!(newest.shadow.is_some());
     let shadow = page.pools()[0].shadow.clone().unwrap();
     assert!(shadow.asked == 1 && shadow.agreement.is_some());
+    let metrics = page.metrics();
+    for name in
+        ["agreement_total{pool=\"chat\",agreed=", "price_difference_seconds_total{pool=\"chat\",than_chosen="]
+    {
+        assert!(metrics.contains(&format!("forebay_shadow_{name}")), "{name}\n{metrics}");
+    }
 
     // What is not named stays, and the shadow policy can go.
     let pool = page.patch_pool("chat", &words("", "", Some(None))).unwrap();
     assert_eq!((pool.policy.as_str(), pool.profile.as_str(), pool.shadow), ("least_work", "lean", None));
     decide(&page).await;
     assert_eq!(page.decisions(1)[0].shadow, None);
+    assert!(!page.metrics().contains("forebay_shadow_"), "nothing is compared any more");
     end(gateway).await;
 }
 

@@ -16,7 +16,7 @@ use forebay_config::{Config, Endpoint as ConfiguredEndpoint, Pool};
 use forebay_core::PoolId;
 use forebay_fleet::Fleet;
 use forebay_fleet::kv::KvFeeds;
-use forebay_gate::PoolLoad;
+use forebay_gate::{ErrorSummary, PoolLoad};
 use forebay_live::EndpointView;
 use forebay_metrics::PoolMetrics;
 use forebay_proxy::{DrainPhase, Endpoint, Proxy};
@@ -93,13 +93,9 @@ impl StatusPage {
             ready: load.map_or(0, |load| load.ready),
             in_flight: load.map_or(0, |load| load.in_flight.into()),
             waiting: load.map_or(0, |load| load.waiting.into()),
-            ttft_error: load.and_then(|load| load.ttft_error).map(|error| PredictionError {
-                count: error.count.into(),
-                bias: error.bias,
-                mean: error.mean,
-                p50: error.p50,
-                p90: error.p90,
-            }),
+            ttft_error: load.and_then(|load| load.ttft_error).map(told),
+            tpot_error: load.and_then(|load| load.tpot_error).map(told),
+            output_error: load.and_then(|load| load.output_error).map(told),
             broken_predictions: load.map_or(0.0, |load| load.broken_predictions),
             tpot_correction: load.map_or(1.0, |load| load.tpot_correction),
             shadow: load.and_then(|load| shadow(&decides, &load)),
@@ -124,12 +120,22 @@ impl StatusPage {
     }
 }
 
+fn told(error: ErrorSummary) -> PredictionError {
+    PredictionError {
+        count: error.count.into(),
+        bias: error.bias,
+        mean: error.mean,
+        p50: error.p50,
+        p90: error.p90,
+    }
+}
+
 /// The counts since this shadow policy was set.
 fn shadow(decides: &Decides, load: &PoolLoad) -> Option<ShadowStatus> {
     let policy = decides.config.shadow?;
     let asked = load.shadow_asked.saturating_sub(decides.shadow_since.asked);
     let agreed = load.shadow_agreed.saturating_sub(decides.shadow_since.agreed);
-    let difference = load.shadow_difference_ms - decides.shadow_since.difference_ms;
+    let difference = load.shadow_dearer_ms - load.shadow_cheaper_ms - decides.shadow_since.difference_ms;
     let mean = |sum: f64| (asked > 0).then(|| sum / asked as f64);
     Some(ShadowStatus {
         policy: policy.to_string(),

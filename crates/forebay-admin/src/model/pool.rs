@@ -27,6 +27,10 @@ pub struct PoolStatus {
     /// How far off the predicted times to the first token were in the last
     /// minute or two; none when there were none.
     pub ttft_error: Option<PredictionError>,
+    /// The same for the time per output token.
+    pub tpot_error: Option<PredictionError>,
+    /// The same for the length of answers, in tokens.
+    pub output_error: Option<PredictionError>,
     /// Share of the predictions within the limit that were broken by far, 0 to 1.
     pub broken_predictions: f64,
     /// Correction of the predicted time per token; 1 is right.

@@ -31,11 +31,17 @@ pub(super) fn write(html: &mut String, pool: &PoolStatus) -> std::fmt::Result {
     tile(html, "endpoints", &n)?;
     tile(html, "in flight", &grouped(pool.in_flight))?;
     tile(html, "waiting", &grouped(pool.waiting))?;
-    let error = pool.ttft_error.map(|e| {
-        let direction = if e.bias > 1.0 { "too short" } else { "too long" };
-        format!("{:.2}&times; <small>p90 {:.2}&times;, mostly {direction}</small>", e.p50, e.p90)
-    });
-    tile(html, "first-token prediction off by, median", &known(error, |shown| shown))?;
+    for (of, error) in [
+        ("first-token prediction", pool.ttft_error),
+        ("TPOT prediction", pool.tpot_error),
+        ("output-length prediction", pool.output_error),
+    ] {
+        let error = error.map(|e| {
+            let direction = if e.bias > 1.0 { "too short" } else { "too long" };
+            format!("{:.2}&times; <small>p90 {:.2}&times;, mostly {direction}</small>", e.p50, e.p90)
+        });
+        tile(html, &format!("{of} off by, median"), &known(error, |shown| shown))?;
+    }
     tile(html, "broken predictions", &percent(pool.broken_predictions))?;
     tile(html, "TPOT correction", &format!("{:.2}", pool.tpot_correction))?;
     let index = &pool.prefix_index;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use forebay_metrics::{
     ClientConnections, DecisionLogReading, Dial, EndpointMetrics, EndpointStateLabel, EndpointTold,
-    KvReading, Metrics, OutcomeLabel, Page, PoolMetrics, PoolReading, PrefixIndexReading, Probe,
-    ProcessStats, Reject, Retry, RouteMetrics, Tokenized, TtftError,
+    KvReading, Metrics, OutcomeLabel, Page, PoolMetrics, PoolReading, PredictionError, PrefixIndexReading,
+    Probe, ProcessStats, Reject, Retry, RouteMetrics, ShadowReading, Tokenized,
 };
 
 /// Metrics in which every definition has at least one series.
@@ -53,10 +53,12 @@ pub(crate) fn full() -> Full {
     let pool = metrics.pool("chat");
     pool.set(&PoolReading {
         fallback: true,
-        ttft_error: Some(TtftError { bias: 0.9, mean: 1.3, p50: 1.2, p90: 2.0 }),
+        ttft_error: Some(PredictionError { bias: 0.9, mean: 1.3, p50: 1.2, p90: 2.0 }),
+        tpot_error: Some(PredictionError { bias: 1.1, mean: 1.2, p50: 1.15, p90: 1.5 }),
+        output_error: Some(PredictionError { bias: 0.5, mean: 3.0, p50: 2.0, p90: 8.0 }),
         broken_predictions: Some(0.02),
         tpot_correction: Some(1.1),
-        shadow: Some((10, 6)),
+        shadow: Some(ShadowReading { asked: 10, agreed: 6, dearer_ms: 1_500.0, cheaper_ms: 250.0 }),
         rule_without_opinion: Some(3),
     });
     pool.tokenized(Tokenized::Slow);

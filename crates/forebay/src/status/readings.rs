@@ -2,9 +2,11 @@
 //! page is asked for, so that a request costs nothing here.
 
 use forebay_core::{PoolId, Time};
+use forebay_gate::ErrorSummary;
 use forebay_live::EndpointView;
 use forebay_metrics::{
-    DecisionLogReading, EndpointTold, KvReading, PoolReading, PrefixIndexReading, TtftError,
+    DecisionLogReading, EndpointTold, KvReading, PoolReading, PredictionError, PrefixIndexReading,
+    ShadowReading,
 };
 use forebay_proxy::Endpoint;
 
@@ -71,19 +73,25 @@ impl StatusPage {
 
     fn pool_reading(&self, id: PoolId) -> Option<PoolReading> {
         let load = self.proxy.live().pool(id)?;
-        let shadowed = load.shadow_asked > 0 || self.deciding.of(id).config.shadow.is_some();
+        // Without one nothing is compared, also when there was one before.
+        let shadowed = self.deciding.of(id).config.shadow.is_some();
+        let error = |error: Option<ErrorSummary>| {
+            error.map(|e| PredictionError { bias: e.bias, mean: e.mean, p50: e.p50, p90: e.p90 })
+        };
         Some(PoolReading {
             fallback: load.fallback,
-            ttft_error: load.ttft_error.map(|error| TtftError {
-                bias: error.bias,
-                mean: error.mean,
-                p50: error.p50,
-                p90: error.p90,
-            }),
+            ttft_error: error(load.ttft_error),
+            tpot_error: error(load.tpot_error),
+            output_error: error(load.output_error),
             broken_predictions: Some(load.broken_predictions),
             tpot_correction: Some(load.tpot_correction),
             rule_without_opinion: self.proxy.registry().rule_without_opinion(id),
-            shadow: shadowed.then_some((load.shadow_asked, load.shadow_agreed)),
+            shadow: shadowed.then_some(ShadowReading {
+                asked: load.shadow_asked,
+                agreed: load.shadow_agreed,
+                dearer_ms: load.shadow_dearer_ms,
+                cheaper_ms: load.shadow_cheaper_ms,
+            }),
         })
     }
 

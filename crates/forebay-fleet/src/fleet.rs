@@ -28,6 +28,9 @@ pub struct Target<Id> {
     pub url: String,
     /// How it is probed.
     pub health: Health,
+    /// Left in peace: not probed, and [`Starting`](forebay_core::EndpointState::Starting)
+    /// until it is looked at again.
+    pub paused: bool,
 }
 
 /// Watches endpoints until it is dropped.
@@ -90,7 +93,7 @@ impl<M: Membership, P: Probe> Fleet<M, P> {
     /// Watches exactly `targets` from now on; of several with one id the last counts.
     ///
     /// An endpoint that stays keeps its state and its evidence, also when its
-    /// settings changed. A new one is [`Starting`](forebay_core::EndpointState::Starting) and is
+    /// settings changed, unless it was or is [paused](Target::paused). A new one is [`Starting`](forebay_core::EndpointState::Starting) and is
     /// probed at once. Of one that is gone nothing is reported any more,
     /// except what is just being reported on the fleet's thread.
     pub fn set_targets(&self, targets: Vec<Target<M::Id>>) {
@@ -117,6 +120,8 @@ impl<M: Membership, P: Probe> Fleet<M, P> {
             };
             watched.endpoints.insert(id, running);
         }
+        let evidence = watched.endpoints.iter().map(|(id, running)| (*id, running.evidence.clone()));
+        self.scrapers.set_evidence(evidence.collect());
     }
 
     fn watch(
@@ -130,11 +135,16 @@ impl<M: Membership, P: Probe> Fleet<M, P> {
             old.task.abort();
         }
         let moved = before.as_ref().is_some_and(|old| old.target.url != target.url);
+        // While nobody looked, anything may have come there.
+        let unseen = target.paused || before.as_ref().is_some_and(|old| old.target.paused);
         let evidence = match before {
             Some(old) if !moved => old.evidence,
             // Another address under the same name is another server.
             _ => Evidence::new(self.origin),
         };
+        if unseen {
+            evidence.forget();
+        }
         let mut health = target.health.clone();
         health.interval = bounded(health.interval);
         health.timeout = bounded(health.timeout);
@@ -144,7 +154,8 @@ impl<M: Membership, P: Probe> Fleet<M, P> {
             schedule: Schedule::new(health.interval, ordinal, self.seed),
             health,
             place,
-            moved,
+            anew: moved || unseen,
+            paused: target.paused,
             evidence: evidence.clone(),
             membership: Arc::clone(&self.membership),
             probe: Arc::clone(&self.probe),
@@ -171,6 +182,14 @@ impl<M: Membership, P: Probe> Fleet<M, P> {
     /// is not read; asked often, the endpoint is asked once a second.
     pub fn refresh_models(&self, id: M::Id) {
         self.scrapers.ask_models(id);
+    }
+
+    /// The endpoint answers a request for its expected model that it does not
+    /// have that model. Until its list says that it has, nothing is to be sent
+    /// there ([`Identity::Doubtful`](crate::Identity::Doubtful)); without a list
+    /// it is believed for a minute at a time.
+    pub fn model_denied(&self, id: M::Id) {
+        self.scrapers.deny(id);
     }
 
     /// Who warms endpoints up, on the fleet's thread.

@@ -66,8 +66,9 @@ pub trait Membership: Send + Sync + 'static {
     }
 
     /// Whether the endpoint serves the model that it should: told when it is
-    /// first known and with each change. Nothing is told of a target without
-    /// an expected model.
+    /// first known and with each change. It is known before the endpoint
+    /// becomes ready, where it is both probed and read. Nothing is told of a
+    /// target without an expected model.
     fn identity(&self, id: Self::Id, identity: Identity<'_>) {
         let _ = (id, identity);
     }
@@ -92,12 +93,18 @@ pub trait Membership: Send + Sync + 'static {
 /// Whether an endpoint serves the model that it should.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Identity<'a> {
+    /// Something else may answer there than before. It is being found out, and
+    /// until that is told nothing may be sent there.
+    Doubtful,
     /// The expected model is there.
     Matches,
+    /// The endpoint answers and does not say which models it has: it is taken
+    /// to be what it should be.
+    Unlisted,
     /// It serves other models, and not that one: nothing meant for that model
     /// may be sent there.
     Mismatch {
-        /// A model that it serves.
+        /// A model that it serves; empty where it only says which it does not.
         found: &'a str,
     },
 }

@@ -17,12 +17,14 @@ mod pace;
 mod past;
 mod read;
 mod scrapers;
+mod verify;
 
 use std::time::Duration;
 
 use forebay_wire::signals::{CustomSignal, Dialect};
 
 pub use failure::ScrapeFailure;
+pub(crate) use nudge::Look;
 pub(crate) use scrapers::Scrapers;
 
 /// One endpoint to read signals from.

@@ -15,7 +15,7 @@ use crate::judge::{Judge, Traffic, Verdict};
 use crate::membership::Membership;
 use crate::probe::{Probe, ProbeFailure};
 use crate::schedule::Schedule;
-use crate::scrape::Scrapers;
+use crate::scrape::{Look, Scrapers};
 
 /// Where the data plane reports what real requests say of one endpoint.
 /// Cloning is cheap; reporting takes no lock.
@@ -64,6 +64,11 @@ impl Evidence {
     pub fn state(&self) -> EndpointState {
         *self.shared.state.lock()
     }
+
+    /// Nothing is known of the endpoint any more.
+    pub(crate) fn forget(&self) {
+        *self.shared.state.lock() = EndpointState::Starting;
+    }
 }
 
 impl Shared {
@@ -88,6 +93,10 @@ impl Shared {
     }
 }
 
+/// After so many looks at the list of models, each beside a probe that succeeds,
+/// an endpoint is taken as it is.
+const LOOKS: u32 = 3;
+
 /// What one loop needs besides its endpoint's evidence.
 pub(crate) struct Watch<M: Membership, P> {
     pub(crate) id: M::Id,
@@ -97,8 +106,10 @@ pub(crate) struct Watch<M: Membership, P> {
     pub(crate) schedule: Schedule,
     /// Its place among those that were added together.
     pub(crate) place: u32,
-    /// The owner knows it under another address, perhaps as ready.
-    pub(crate) moved: bool,
+    /// The owner may know it as ready, from another address or another time.
+    pub(crate) anew: bool,
+    /// It is left in peace.
+    pub(crate) paused: bool,
     pub(crate) evidence: Evidence,
     pub(crate) membership: Arc<M>,
     pub(crate) probe: Arc<P>,
@@ -109,8 +120,11 @@ impl<M: Membership, P: Probe> Watch<M, P> {
     /// Probes for ever; ends by being dropped.
     pub(crate) async fn run(self) {
         let shared = &self.evidence.shared;
-        if self.moved {
+        if self.anew {
             self.membership.set_state(self.id, EndpointState::Starting);
+        }
+        if self.paused {
+            return;
         }
         if !self.health.enabled {
             self.change(EndpointState::Ready, "it is not probed");
@@ -119,6 +133,7 @@ impl<M: Membership, P: Probe> Watch<M, P> {
         let health = &self.health;
         let state = self.evidence.state();
         let mut judge = Judge::new(state, health.interval, health.fall, health.rise);
+        let mut looks = 0;
         shared.sleep_until(self.schedule.first(shared.now(), self.place)).await;
         loop {
             let started = shared.now();
@@ -130,12 +145,42 @@ impl<M: Membership, P: Probe> Watch<M, P> {
                 Err(ProbeFailure::Unhealthy(why)) => (Verdict::Bad, ProbeLabel::Failed, why.as_str()),
             };
             self.membership.probed(self.id, label);
-            if let Some(state) = judge.probed(verdict, started, ended, shared.traffic()) {
-                self.change(state, reason);
-            } else if verdict != Verdict::Good {
-                tracing::debug!(url = %self.url, reason, "a probe failed");
+            let before = judge;
+            match judge.probed(verdict, started, ended, shared.traffic()) {
+                Some(EndpointState::Ready) if !self.is_known(started, looks + 1 >= LOOKS).await => {
+                    tracing::debug!(url = %self.url, "its models cannot be read yet");
+                    judge = before;
+                    looks += 1;
+                    shared.suspected.notify_one();
+                }
+                Some(state) => {
+                    looks = 0;
+                    self.change(state, reason);
+                }
+                None if verdict != Verdict::Good => {
+                    looks = 0;
+                    tracing::debug!(url = %self.url, reason, "a probe failed");
+                }
+                None => {}
             }
             self.pause(ended).await;
+        }
+    }
+
+    /// Waits until it has been told who answers there. False when that could
+    /// not be found out this time.
+    async fn is_known(&self, since: Time, last: bool) -> bool {
+        let look = async {
+            loop {
+                match self.scrapers.look(self.id, since, last).await {
+                    Look::Over => tokio::task::yield_now().await,
+                    look => break look,
+                }
+            }
+        };
+        match tokio::time::timeout(self.health.timeout, look).await {
+            Ok(look) => look != Look::Failed,
+            Err(_) => last,
         }
     }
 

@@ -68,7 +68,7 @@ fn wait_for_probes(heard: &mpsc::Receiver<Told>, count: u32) {
 }
 
 fn target(id: u32, url: &str, health: Health) -> Target<u32> {
-    Target { id, url: url.to_owned(), health }
+    Target { id, url: url.to_owned(), health, paused: false }
 }
 
 fn every(interval: Duration, fall: u32, rise: u32) -> Health {

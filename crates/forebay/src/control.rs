@@ -65,16 +65,12 @@ impl Watched {
     fn without(&self, disabled: impl Fn(EndpointKey) -> bool) -> Watched {
         let mut probes = self.probes.clone();
         for target in probes.iter_mut().filter(|target| disabled(target.id)) {
-            target.health.interval = SELDOM;
+            target.paused = true;
         }
         let scrapes = self.scrapes.iter().filter(|target| !disabled(target.id)).cloned().collect();
         Watched { probes, scrapes }
     }
 }
-
-/// The fleet's longest interval: an endpoint that is probed so seldom keeps
-/// what traffic showed of it, and is as good as not probed.
-const SELDOM: std::time::Duration = std::time::Duration::from_secs(24 * 3600);
 
 impl StatusPage {
     /// Looks at everything but what is disabled.
@@ -102,7 +98,8 @@ impl FleetControl for StatusPage {
                 OperatorState::Draining => Some(EndpointState::Draining),
                 OperatorState::Disabled => Some(EndpointState::Disabled),
             };
-            self.members.want(view.key, wanted);
+            let probed = self.watched.probes.iter().any(|target| target.id == view.key);
+            self.members.want(view.key, wanted, probed);
             self.watch();
             tracing::info!(
                 url = view.member.name,

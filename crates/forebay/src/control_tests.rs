@@ -279,14 +279,15 @@ fn what_is_disabled_is_left_in_peace() {
     let id = |slot| EndpointKey { gate: 0, id: forebay_core::EndpointId { slot, generation: 0 } };
     let pool = Pool::new("chat", "tide-7b");
     let endpoint = Endpoint::new("http://127.0.0.1:1".parse().unwrap());
-    let target = |slot| Target { id: id(slot), url: String::new(), health: pool.health.clone() };
+    let target =
+        |slot| Target { id: id(slot), url: String::new(), health: pool.health.clone(), paused: false };
     let watched = Watched {
         probes: vec![target(0), target(1)],
         scrapes: [0, 1].map(|slot| crate::pools::scrape_target(id(slot), &pool, &endpoint)).into(),
     };
     let left = watched.without(|key| key == id(1));
     assert_eq!(left.probes[0], watched.probes[0]);
-    assert_eq!(left.probes[1].health.interval, SELDOM);
+    assert_eq!(left.probes.iter().map(|target| target.paused).collect::<Vec<_>>(), [false, true]);
     assert_eq!(left.scrapes.iter().map(|target| target.id).collect::<Vec<_>>(), [id(0)]);
     assert_eq!(watched.without(|_| false).probes, watched.probes);
 }

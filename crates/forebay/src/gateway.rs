@@ -275,7 +275,8 @@ fn join_endpoints(config: &Config, live: &Live<Endpoint>, metrics: &Metrics, wor
                     Protocol::H2c => endpoint.url.to_string().replacen("http://", "h2c://", 1),
                     Protocol::Http1 => endpoint.url.to_string(),
                 };
-                probes.entry(key).or_insert(Target { id: key, url, health: pool.health.clone() });
+                let health = pool.health.clone();
+                probes.entry(key).or_insert(Target { id: key, url, health, paused: false });
             }
         }
     }

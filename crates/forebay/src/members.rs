@@ -1,6 +1,6 @@
 //! Where the fleet's findings and the data plane's meet.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use forebay_config::Config;
@@ -37,12 +37,37 @@ pub(crate) struct Members {
 struct Known {
     /// The state that the probes found.
     probed: BTreeMap<EndpointKey, EndpointState>,
-    /// Endpoints that serve something else than they should.
-    mistaken: BTreeSet<EndpointKey>,
+    /// Whether each endpoint serves what it should, where that was told.
+    models: BTreeMap<EndpointKey, ModelCheck>,
     /// Adapters that each endpoint lists.
     adapters: BTreeMap<EndpointKey, Vec<String>>,
     /// What an operator decided, which counts above everything else.
     wanted: BTreeMap<EndpointKey, EndpointState>,
+}
+
+/// Whether an endpoint serves its pool's model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ModelCheck {
+    /// It lists it.
+    Listed,
+    /// It lists nothing that could be read, and is taken to serve it.
+    Unlisted,
+    /// It serves another one.
+    Other,
+    /// It is being found out, because something else may answer there.
+    Checking,
+}
+
+impl ModelCheck {
+    /// The word for it in status.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            ModelCheck::Listed => "listed",
+            ModelCheck::Unlisted => "unlisted",
+            ModelCheck::Other => "other",
+            ModelCheck::Checking => "checking",
+        }
+    }
 }
 
 impl Members {
@@ -83,30 +108,57 @@ impl Members {
     fn settle_state(&self, id: EndpointKey) {
         // Held until the Gate knows: what was decided last is told last.
         let known = self.known.lock();
+        let model = known.models.get(&id);
+        let is_other = model == Some(&ModelCheck::Other);
+        let is_doubtful = model == Some(&ModelCheck::Checking);
         let state = match (known.wanted.get(&id), known.probed.get(&id)) {
             (Some(wanted), _) => *wanted,
-            (None, Some(EndpointState::Ready)) if known.mistaken.contains(&id) => EndpointState::Unready,
+            (None, Some(EndpointState::Ready)) if is_other => EndpointState::Unready,
+            (None, Some(EndpointState::Ready)) if is_doubtful => EndpointState::Starting,
             (None, Some(EndpointState::Ready)) if !self.warming.admits(id) => EndpointState::Starting,
             (None, Some(probed)) => *probed,
             (None, None) => return,
         };
+        let takes_requests = match state {
+            EndpointState::Ready => true,
+            // What was picked before may still go.
+            EndpointState::Draining => !is_other && !is_doubtful,
+            _ => false,
+        };
+        let endpoint = self.endpoints.get(&id);
+        if let Some(endpoint) = endpoint.filter(|_| takes_requests) {
+            endpoint.upstream().open();
+        }
         self.live.set_state(id, state);
-        if let Some(endpoint) = self.endpoints.get(&id)
-            && let Some(label) = EndpointStateLabel::from_word(state.as_str())
-        {
-            endpoint.upstream().metrics().state(label);
+        if let Some(endpoint) = endpoint {
+            if !takes_requests {
+                // A request that was picked before must not reach whoever comes there next.
+                endpoint.upstream().close();
+            }
+            if let Some(label) = EndpointStateLabel::from_word(state.as_str()) {
+                endpoint.upstream().metrics().state(label);
+            }
         }
     }
 
-    /// An operator wants the endpoint in this state, or as its probes say.
-    pub(crate) fn want(&self, id: EndpointKey, state: Option<EndpointState>) {
+    /// Whether the endpoint serves its pool's model; none while nobody looked.
+    pub(crate) fn model_check(&self, id: EndpointKey) -> Option<ModelCheck> {
+        self.known.lock().models.get(&id).copied()
+    }
+
+    /// An operator wants the endpoint in this state, or as its probes say, where
+    /// it is `probed`.
+    pub(crate) fn want(&self, id: EndpointKey, state: Option<EndpointState>, probed: bool) {
         {
             let mut known = self.known.lock();
             let now = self.live.load(id).map(|load| load.state);
             match state {
                 Some(state) => {
-                    // Where nobody probes, what it was is all that is known.
-                    if let Some(now) = now {
+                    if probed && state == EndpointState::Disabled {
+                        // Nobody looks at it meanwhile: it comes back as a new one does.
+                        known.probed.insert(id, EndpointState::Starting);
+                    } else if let Some(now) = now {
+                        // Where nobody probes, what it was is all that is known.
                         known.probed.entry(id).or_insert(now);
                     }
                     known.wanted.insert(id, state);
@@ -220,6 +272,9 @@ impl Membership for Members {
     fn restarted(&self, id: EndpointKey) {
         tracing::info!(url = self.name(id), "the engine began anew; what it held is forgotten");
         self.live.restarted(id);
+        if let Some(endpoint) = self.endpoints.get(&id) {
+            endpoint.upstream().renew();
+        }
         if self.warming.cool(id) {
             self.settle_state(id);
         }
@@ -231,26 +286,21 @@ impl Membership for Members {
     }
 
     fn identity(&self, id: EndpointKey, identity: Identity<'_>) {
-        let mistaken = match identity {
-            Identity::Matches => false,
+        let check = match identity {
+            Identity::Doubtful => ModelCheck::Checking,
+            Identity::Matches => ModelCheck::Listed,
+            Identity::Unlisted => ModelCheck::Unlisted,
             Identity::Mismatch { found } => {
                 tracing::warn!(
                     url = self.name(id),
                     found,
                     "the endpoint serves another model than its pool's"
                 );
-                true
+                ModelCheck::Other
             }
         };
-        {
-            let mut known = self.known.lock();
-            if mistaken {
-                known.mistaken.insert(id);
-            } else {
-                known.mistaken.remove(&id);
-            }
-        }
-        if mistaken {
+        self.known.lock().models.insert(id, check);
+        if check == ModelCheck::Other {
             // Whoever is there now, what the one before held is not there.
             self.live.restarted(id);
             self.warming.cool(id);

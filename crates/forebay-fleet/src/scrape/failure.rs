@@ -62,6 +62,16 @@ impl ScrapeFailure {
     pub(crate) const fn answered(self) -> bool {
         !matches!(self, ScrapeFailure::Url | ScrapeFailure::Connect | ScrapeFailure::Timeout)
     }
+
+    /// Whether asking again would give the same: the page is not there, or not
+    /// for us, or is another one.
+    pub(crate) const fn is_final(self) -> bool {
+        match self {
+            ScrapeFailure::Status(status) => status < 500,
+            ScrapeFailure::Connect | ScrapeFailure::Timeout | ScrapeFailure::Broken => false,
+            _ => true,
+        }
+    }
 }
 
 impl fmt::Display for ScrapeFailure {

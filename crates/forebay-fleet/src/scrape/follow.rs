@@ -18,6 +18,7 @@ use super::nudge::Nudge;
 use super::pace::Pace;
 use super::past::{Found, Past, Verdict};
 use super::scrapers::Shared;
+use super::verify::Denial;
 use crate::membership::{Identity, Membership};
 use crate::schedule::Schedule;
 
@@ -61,6 +62,13 @@ pub(super) struct Loop<M: Membership> {
     pub(super) counters: Option<(Time, Signals)>,
     pub(super) gpus: Arc<Gpus>,
     pub(super) models_asked: Option<Time>,
+    /// When the last look at its models began that came to a list.
+    pub(super) looked: Option<Time>,
+    /// When it was last looked at which engine answers.
+    pub(super) found: Option<Time>,
+    /// What the labels of the last page said of the expected model.
+    pub(super) labels_say: Option<bool>,
+    pub(super) denial: Denial,
     pub(super) models_failed: u32,
     /// The endpoint answers, but not with its models.
     pub(super) unlisted: bool,
@@ -93,6 +101,10 @@ impl<M: Membership> Loop<M> {
             counters: None,
             gpus,
             models_asked: None,
+            looked: None,
+            found: None,
+            labels_say: None,
+            denial: Denial::default(),
             models_failed: 0,
             unlisted: false,
             unreachable: false,
@@ -104,7 +116,9 @@ impl<M: Membership> Loop<M> {
         let shared = Arc::clone(&self.given.shared);
         loop {
             self.wait().await;
-            let _place = shared.lanes.enter(self.pace.is_failing()).await;
+            // Somebody waits for whoever is asked who they are, and they answered just now.
+            let slow_lane = self.pace.is_failing() && self.given.nudge.question().is_none();
+            let _place = shared.lanes.enter(slow_lane).await;
             self.turn().await;
         }
     }
@@ -133,15 +147,28 @@ impl<M: Membership> Loop<M> {
 
     fn next(&self) -> Time {
         let Due { load, models, look } = self.due;
-        if self.engine.is_none() || self.unreachable { load } else { load.min(models).min(look) }
+        let models = if self.unreachable && !self.is_in_doubt() { Time::MAX } else { models };
+        if self.engine.is_none() {
+            load
+        } else if self.unreachable {
+            load.min(models)
+        } else {
+            load.min(models).min(look)
+        }
     }
 
     /// Waits until something is due.
     async fn wait(&mut self) {
         loop {
             let now = self.now();
+            if self.given.nudge.question().is_some() {
+                return;
+            }
             if self.given.nudge.take_load() {
                 self.due.load = now;
+            }
+            if self.given.nudge.take_denied() {
+                self.take_denial();
             }
             if self.given.nudge.take_models() {
                 // Whoever asks with each of a thousand answers gets it once.
@@ -164,6 +191,7 @@ impl<M: Membership> Loop<M> {
 
     /// Asks what is due.
     async fn turn(&mut self) {
+        self.answer().await;
         let now = self.now();
         if self.engine.is_none() || (self.due.look <= now && !self.unreachable) {
             if self.engine.is_none() && self.due.load > now {
@@ -181,16 +209,20 @@ impl<M: Membership> Loop<M> {
             self.due.load = Time::MAX;
         }
         // First who it is and then how much it has to do.
-        if self.due.models <= self.now() && !(self.unreachable && self.due.load > now) {
-            self.read_models().await;
+        let reachable = !(self.unreachable && self.due.load > now) || self.is_in_doubt();
+        if self.due.models <= self.now() && reachable {
+            self.find_out().await;
         }
+        // Asked meanwhile, and not to wait for the load.
+        self.answer().await;
         if self.due.load <= now {
             self.read_load().await;
         }
     }
 
     /// Finds out which engine answers, or takes what is set.
-    async fn look(&mut self) -> Result<(), ScrapeFailure> {
+    pub(super) async fn look(&mut self) -> Result<(), ScrapeFailure> {
+        let began = self.now();
         let target = &self.given.target;
         let found = match target.dialect {
             Some(dialect) => dialect.into(),
@@ -201,12 +233,14 @@ impl<M: Membership> Loop<M> {
         let (tells_load, is_open) = (engine.tells_load(), target.dialect.is_none());
         let news = self.given.past.lock().found(dialect);
         self.engine = Some(engine);
+        self.found = Some(began);
         self.counters = None;
         self.unreachable = false;
         if news != Found::Same && is_open {
             let url = &self.given.target.url;
             tracing::info!(%url, engine = dialect.as_str(), "found out which engine answers");
             if news == Found::Another {
+                self.doubt();
                 self.restarted("another engine answers");
             }
             self.membership().detected(self.id(), dialect);
@@ -217,6 +251,9 @@ impl<M: Membership> Loop<M> {
             self.due.load = self.due.load.min(now);
         } else {
             // Its models are all there is to read, and show that it is back.
+            self.due.models = now;
+        }
+        if self.is_in_doubt() {
             self.due.models = now;
         }
         Ok(())
@@ -262,6 +299,9 @@ impl<M: Membership> Loop<M> {
         let times = self.pace.failed();
         let here = self.engine.as_ref().is_none_or(|engine| engine.metrics_here);
         self.unreachable = here && !failure.answered();
+        if here && failure == ScrapeFailure::Connect {
+            self.given.shared.suspect(self.id());
+        }
         self.due.load = self.pace.next(self.now());
         let target = &self.given.target;
         if times == LOGGED_AFTER {
@@ -293,17 +333,26 @@ impl<M: Membership> Loop<M> {
         self.membership().restarted(self.id());
     }
 
-    pub(super) fn judged(&self, verdict: Verdict) {
+    pub(super) fn judged(&self, verdict: &Verdict) {
         let (url, expected) = (&self.given.target.url, self.given.target.model.as_deref());
-        match verdict {
+        let identity = match verdict {
+            Verdict::Doubt => {
+                tracing::info!(%url, "something else may answer there: it gets no requests until that is known");
+                Identity::Doubtful
+            }
             Verdict::Matches => {
                 tracing::info!(%url, model = expected, "the endpoint serves its model");
-                self.membership().identity(self.id(), Identity::Matches);
+                Identity::Matches
+            }
+            Verdict::Unlisted => {
+                tracing::info!(%url, model = expected, "the endpoint lists no models: it is taken to serve its own");
+                Identity::Unlisted
             }
             Verdict::Mismatch(found) => {
                 tracing::warn!(%url, expected, found, "the endpoint serves another model");
-                self.membership().identity(self.id(), Identity::Mismatch { found: &found });
+                Identity::Mismatch { found }
             }
-        }
+        };
+        self.membership().identity(self.id(), identity);
     }
 }

@@ -18,7 +18,18 @@ pub(crate) struct Past {
     labelled: bool,
     /// It was said that signals are not on its page.
     said_missing: bool,
-    matches: Option<bool>,
+    said: Option<Said>,
+    /// Another engine may have come since that was said.
+    anew: bool,
+}
+
+/// What was said last of the expected model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    Doubt,
+    Right,
+    Wrong,
+    Unlisted,
 }
 
 /// How a dialect that was found relates to the one before.
@@ -29,10 +40,25 @@ pub(crate) enum Found {
     Another,
 }
 
+/// How a page of metrics relates to the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Began {
+    /// The same process goes on, as far as the page shows.
+    Before,
+    /// Its start or its counters show another process.
+    Anew,
+    /// Its labels name other models, and none of those before.
+    AsAnother,
+}
+
 /// Whether the expected model is there; only said when that changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
+    /// It is being found out.
+    Doubt,
     Matches,
+    /// Nothing there lists its models: it is taken to be right.
+    Unlisted,
     /// Serves this, and not the expected one.
     Mismatch(String),
 }
@@ -43,7 +69,8 @@ impl Past {
         self.accepted = None;
         self.labelled = false;
         self.said_missing = false;
-        self.matches = None;
+        self.said = None;
+        self.anew = false;
     }
 
     /// Takes in which engine answers.
@@ -61,11 +88,55 @@ impl Past {
     }
 
     /// Whether what tells `now` began after what told the signals before.
-    pub(crate) fn is_new(&mut self, now: &Signals) -> bool {
-        let before = self.signals.as_ref();
-        let is_new = before.is_some_and(|b| restarted(b, now) || disjoint(&b.models, &now.models));
-        self.told |= is_new;
-        is_new
+    pub(crate) fn began(&mut self, now: &Signals) -> Began {
+        let Some(before) = &self.signals else { return Began::Before };
+        let began = if disjoint(&before.models, &now.models) {
+            Began::AsAnother
+        } else if restarted(before, now) {
+            Began::Anew
+        } else {
+            return Began::Before;
+        };
+        self.told = true;
+        began
+    }
+
+    /// Another engine may be there. One that was wrong stays so until it is
+    /// known to be right.
+    pub(crate) fn doubt(&mut self) -> Option<Verdict> {
+        self.anew = true;
+        if matches!(self.said, Some(Said::Wrong | Said::Doubt)) {
+            return None;
+        }
+        self.said = Some(Said::Doubt);
+        Some(Verdict::Doubt)
+    }
+
+    /// Whether it is still to be said who is there.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        matches!(self.said, None | Some(Said::Doubt))
+    }
+
+    /// There is no list that could be read. An engine that began `anew` is taken
+    /// as it is; of one that goes on, what was known of it still is.
+    pub(crate) fn unlisted(&mut self, anew: bool) -> Option<Verdict> {
+        let known = match self.said {
+            Some(Said::Unlisted) => true,
+            Some(Said::Right | Said::Wrong) => !(anew || self.anew),
+            None | Some(Said::Doubt) => false,
+        };
+        if known {
+            return None;
+        }
+        self.anew = false;
+        self.said = Some(Said::Unlisted);
+        Some(Verdict::Unlisted)
+    }
+
+    /// The engine itself says that it does not have the expected model, and has
+    /// no list that would say otherwise.
+    pub(crate) fn denied(&mut self) -> Option<Verdict> {
+        self.turned(false, None)
     }
 
     /// The metrics of `wanted` that `page` does not have: given once, and to be
@@ -107,8 +178,11 @@ impl Past {
         let changes = matches!(dialect, Dialect::Ollama | Dialect::Triton);
         let another = !changes && self.list.as_ref().is_some_and(|before| disjoint(before, &base));
         // Ollama tells what is in memory now, not what it serves.
-        let judged = expected.filter(|_| !base.is_empty() && dialect != Dialect::Ollama);
-        let verdict = judged.and_then(|expected| {
+        let judges = !base.is_empty() && dialect != Dialect::Ollama;
+        let verdict = expected.and_then(|expected| {
+            if !judges {
+                return self.unlisted(another);
+            }
             let right = models.iter().any(|m| m.id == expected) || self.accepts(dialect, &base);
             self.turned(right, base.first())
         });
@@ -123,15 +197,19 @@ impl Past {
     }
 
     /// What the labels of its metrics say of the expected model, for an
-    /// endpoint whose list of models cannot be read. A name that never was
-    /// among them proves nothing: engines label with one of their names.
-    pub(crate) fn labels(&mut self, expected: &str, signals: &Signals) -> Option<Verdict> {
+    /// endpoint whose list of models cannot be read: whether it is right, and
+    /// what is to be said. A name that never was among them proves nothing:
+    /// engines label with one of their names.
+    pub(crate) fn labels(&mut self, expected: &str, signals: &Signals) -> (Option<bool>, Option<Verdict>) {
         if signals.models.is_empty() {
-            return None;
+            return (None, None);
         }
         let right = signals.models.iter().any(|name| name == expected);
         self.labelled |= right;
-        if right || self.labelled { self.turned(right, signals.models.first()) } else { None }
+        match self.labelled {
+            true => (Some(right), self.turned(right, signals.models.first())),
+            false => (None, None),
+        }
     }
 
     /// Some engines serve one model under whatever name they are asked for it,
@@ -150,7 +228,9 @@ impl Past {
     }
 
     fn turned(&mut self, right: bool, found: Option<&String>) -> Option<Verdict> {
-        if self.matches.replace(right) == Some(right) {
+        self.anew = false;
+        let said = if right { Said::Right } else { Said::Wrong };
+        if self.said.replace(said) == Some(said) {
             return None;
         }
         Some(if right { Verdict::Matches } else { Verdict::Mismatch(found.cloned().unwrap_or_default()) })

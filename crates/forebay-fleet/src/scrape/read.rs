@@ -11,6 +11,8 @@ use super::failure::ScrapeFailure;
 use super::fetch::Page;
 use super::follow::Loop;
 use super::gpu;
+use super::nudge::Look;
+use super::past::Began;
 use crate::membership::{Membership, PageKind};
 
 /// With a load feed of its own, the metrics page is for counters only.
@@ -64,21 +66,29 @@ impl<M: Membership> Loop<M> {
 
     /// Compares what was told with before, and tells the owner.
     async fn take_in(&mut self, at: Instant, fed: Option<Signals>, paged: Option<Signals>) {
-        let is_new = paged.as_ref().is_some_and(|page| self.given.past.lock().is_new(page));
+        let began = paged.as_ref().map_or(Began::Before, |page| self.given.past.lock().began(page));
+        let is_new = began != Began::Before;
+        if began == Began::AsAnother {
+            self.doubt();
+        }
         if is_new {
             self.restarted("its metrics began anew");
         }
         // Whoever comes back may be somebody else: first who, then what.
-        if is_new || self.pace.is_failing() {
-            self.read_models().await;
-        }
+        let look = match is_new || self.pace.is_failing() {
+            true => Some(self.read_models().await),
+            false => None,
+        };
         if self.unlisted
+            && !self.is_denied()
             && let (Some(expected), Some(page)) = (&self.given.target.model, &paged)
         {
-            let verdict = self.given.past.lock().labels(expected, page);
-            if let Some(verdict) = verdict {
-                self.judged(verdict);
-            }
+            let (says, verdict) = self.given.past.lock().labels(expected, page);
+            self.labels_say = says;
+            verdict.into_iter().for_each(|verdict| self.judged(&verdict));
+        }
+        if let Some(look) = look {
+            self.settle_doubt(look);
         }
         let past = Arc::clone(&self.given.past);
         if let Some(page) = &paged {
@@ -134,28 +144,31 @@ impl<M: Membership> Loop<M> {
         self.counters = None;
     }
 
-    /// Reads which models the endpoint has.
-    pub(super) async fn read_models(&mut self) {
-        let Some(engine) = &self.engine else { return };
+    /// Reads which models the endpoint has, and says what a list says of the
+    /// expected one.
+    pub(super) async fn read_models(&mut self) -> Look {
+        let Some(engine) = &self.engine else { return Look::Failed };
         let (dialect, listing, page) = (engine.dialect, engine.listing, engine.models.clone());
-        self.models_asked = Some(self.now());
+        let began = self.now();
+        self.models_asked = Some(began);
         let read = move |body: &[u8]| read_models(listing, body).map_err(|_| ScrapeFailure::NotSignals);
         match self.asker().read(PageKind::Models, &page, read).await {
             Ok(mut models) => {
                 models.truncate(MAX_LISTED);
                 self.models_failed = 0;
                 self.unlisted = false;
+                self.looked = Some(began);
                 let expected = self.given.target.model.as_deref();
                 let (another, verdict) = self.given.past.lock().list(dialect, expected, &models);
                 if another {
                     self.restarted("it lists other models");
                 }
-                if let Some(verdict) = verdict {
-                    self.judged(verdict);
-                }
+                verdict.into_iter().for_each(|verdict| self.judged(&verdict));
+                self.end_denial();
                 self.membership().models(self.id(), &models);
                 self.due.models = self.slow.next(self.now());
                 self.told_models();
+                Look::Listed
             }
             Err(failure) => {
                 self.unlisted = failure.answered();
@@ -165,7 +178,11 @@ impl<M: Membership> Loop<M> {
                 let wait = (slow / 16).saturating_mul(1 << self.models_failed.min(4)).min(slow);
                 self.due.models = self.now() + wait;
                 tracing::debug!(url = %self.given.target.url, %failure, "its models are not known");
+                if failure == ScrapeFailure::Connect {
+                    self.given.shared.suspect(self.id());
+                }
                 self.lost_without_load();
+                if failure.is_final() { Look::Unlisted } else { Look::Failed }
             }
         }
     }

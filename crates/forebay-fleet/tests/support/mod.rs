@@ -241,6 +241,10 @@ pub(crate) enum Told {
     Restarted(u32),
     /// None for a match, or what was found.
     Identity(u32, Option<String>),
+    /// It lists nothing.
+    Unlisted(u32),
+    /// Something else may be there.
+    Doubtful(u32),
     Detected(u32, Dialect),
     Scraped(u32, PageKind, Result<(), ScrapeFailure>, usize),
 }
@@ -300,11 +304,12 @@ impl Membership for Owner {
     }
 
     fn identity(&self, id: u32, identity: Identity<'_>) {
-        let found = match identity {
-            Identity::Matches => None,
-            Identity::Mismatch { found } => Some(found.to_owned()),
-        };
-        self.tell(Told::Identity(id, found));
+        self.tell(match identity {
+            Identity::Doubtful => Told::Doubtful(id),
+            Identity::Matches => Told::Identity(id, None),
+            Identity::Unlisted => Told::Unlisted(id),
+            Identity::Mismatch { found } => Told::Identity(id, Some(found.to_owned())),
+        });
     }
 
     fn detected(&self, id: u32, dialect: Dialect) {

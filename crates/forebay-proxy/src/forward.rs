@@ -1,6 +1,6 @@
 //! Sending a request to the picked endpoint and waiting for its first byte.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
@@ -23,6 +23,10 @@ use crate::settle::Settle;
 use crate::timer::Timer;
 use crate::watching::Watching;
 
+/// What SGLang says of an adapter that it does not have.
+const NOT_LOADED: &[u8] = b"LoRA adapters are not loaded";
+/// Bytes of a refusal that are looked at for it.
+const MAX_REFUSAL: usize = 16 << 10;
 /// The largest unstreamed answer in which an alias is put back.
 const MAX_EDITED: usize = 16 << 20;
 
@@ -64,10 +68,7 @@ pub(crate) async fn forward(
     let first = if outgoing.stream { timeouts.first_byte } else { timeouts.answer };
     let mut timer = Timer::start(settle.started, timeouts, first);
     let api = outgoing.api;
-    let answer = match send(worker, &mut outgoing, &mut settle, route, &mut timer).await {
-        Ok(answer) => answer,
-        Err(problem) => return Err(problem),
-    };
+    let (answer, read) = send(worker, &mut outgoing, &mut settle, route, &mut timer).await?;
     if answer.head.status == StatusCode::SWITCHING_PROTOCOLS {
         // Nobody asked for another protocol: upgrades are not passed on.
         let message = "the engine switched protocols unasked";
@@ -83,6 +84,7 @@ pub(crate) async fn forward(
     orca::take(&mut head.headers, &route.pool, settle.ticket());
     let watching = Watching::new(api, &head.headers);
     let mut relay = Box::new(Relay::new(answer.body, watching, timer, settle));
+    relay.take_in(read);
     let edited = match put_back {
         Some(model) if relay.is_events() => {
             relay.edit(ModelEditor::new(model));
@@ -98,7 +100,7 @@ pub(crate) async fn forward(
     }
     // Engines send the head before they have even scheduled the request: it is
     // held until there is a byte to go with it.
-    if let Err(stopped) = std::future::poll_fn(|cx| relay.poll_first(cx)).await {
+    if let Err(stopped) = poll_fn(|cx| relay.poll_first(cx)).await {
         return Err(lost(&mut relay, &stopped));
     }
     Ok(Incoming { head, relay, endpoint, held_tokens })
@@ -106,7 +108,7 @@ pub(crate) async fn forward(
 
 /// Reads an unstreamed answer whole and puts the requested name back into it.
 async fn edit_whole(relay: &mut Relay, model: &str) -> Result<bool, Stopped> {
-    let whole = std::future::poll_fn(|cx| relay.poll_whole(cx, MAX_EDITED)).await?;
+    let whole = poll_fn(|cx| relay.poll_whole(cx, MAX_EDITED)).await?;
     let parts = relay.take_ready();
     if !whole {
         parts.into_iter().for_each(|part| relay.put_ready(part));
@@ -129,13 +131,14 @@ fn lost(relay: &mut Relay, stopped: &Stopped) -> Problem {
     fail(relay.settle(), stopped.failure, stopped.label(), &stopped.message)
 }
 
+/// The answer, and what of its body was read already.
 async fn send(
     worker: usize,
     outgoing: &mut Outgoing,
     settle: &mut Settle,
     route: &Route,
     timer: &mut Timer,
-) -> Result<Answer, Problem> {
+) -> Result<(Answer, Vec<Bytes>), Problem> {
     let mut retries = 0;
     loop {
         let Some(endpoint) = settle.endpoint().cloned() else {
@@ -149,25 +152,34 @@ async fn send(
         let error = {
             let request = request_for(&endpoint, outgoing);
             let mut sending = pin!(endpoint.upstream.send(worker, request));
-            let result = std::future::poll_fn(|cx| match sending.as_mut().poll(cx) {
+            let result = poll_fn(|cx| match sending.as_mut().poll(cx) {
                 Poll::Ready(result) => Poll::Ready(Ok(result)),
                 Poll::Pending => timer.poll(cx).map(Err),
             })
             .await;
             match result {
-                Ok(Ok(answer)) if answer.head.status == StatusCode::NOT_FOUND && outgoing.again.is_some() => {
+                Ok(Ok(mut answer)) if outgoing.again.is_some() && answer.head.status.is_client_error() => {
+                    let (missing, read) = match lacks_adapter(&mut answer, &endpoint, timer).await {
+                        Ok(found) => found,
+                        Err(stopped) => {
+                            return Err(fail(settle, stopped.failure, stopped.label(), &stopped.message));
+                        }
+                    };
+                    if !missing {
+                        return Ok((answer, read));
+                    }
                     // Adapters are loaded and unloaded between two looks at the list.
                     endpoint.model_missing();
                     let moved = settle.ticket().is_some_and(|t| t.repick(RepickReason::ModelMissing).is_ok());
                     if !moved {
-                        return Ok(answer);
+                        return Ok((answer, read));
                     }
                     outgoing.request = outgoing.again.take();
                     settle.proxy().metrics().retried(Retry::ModelMissing);
                     settle.forwarded_again();
                     continue;
                 }
-                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Ok(answer)) => return Ok((answer, Vec::new())),
                 Ok(Err(error)) => error,
                 Err(expired) => {
                     let stopped = Stopped::expired(expired);
@@ -206,6 +218,33 @@ async fn send(
         settle.proxy().metrics().retried(label);
         settle.forwarded_again();
     }
+}
+
+/// Whether an endpoint says that it does not have the adapter, and what was
+/// read of its answer to find that out.
+///
+/// The status is 404, and from SGLang 400, which can mean much else.
+async fn lacks_adapter(
+    answer: &mut Answer,
+    endpoint: &Endpoint,
+    timer: &mut Timer,
+) -> Result<(bool, Vec<Bytes>), Stopped> {
+    let status = answer.head.status;
+    if status != StatusCode::BAD_REQUEST || !endpoint.names_adapters_on_base() {
+        return Ok((status == StatusCode::NOT_FOUND, Vec::new()));
+    }
+    let mut read: Vec<Bytes> = Vec::new();
+    while !answer.body.is_end() && read.iter().map(Bytes::len).sum::<usize>() < MAX_REFUSAL {
+        let data = poll_fn(|cx| match answer.body.poll_data(cx) {
+            Poll::Ready(data) => Poll::Ready(data.transpose().map_err(|e| Stopped::truncated(e.message))),
+            Poll::Pending => timer.poll(cx).map(|expired| Err(Stopped::expired(expired))),
+        });
+        match data.await? {
+            Some(data) => read.push(data),
+            None => break,
+        }
+    }
+    Ok((memchr::memmem::find(&read.concat(), NOT_LOADED).is_some(), read))
 }
 
 /// Settles a failed request and says so to its client. What the engine's

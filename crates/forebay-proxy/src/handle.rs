@@ -24,7 +24,7 @@ use crate::proxy::{DrainPhase, Proxy};
 use crate::read::{ReadError, read, skip};
 use crate::reply::{Busy, Reply};
 use crate::route::{NoRoute, Target, is_anthropic, route};
-use crate::settle::Settle;
+use crate::settle::{Asked, Settle};
 use crate::{facts, ids, rule};
 
 /// What a request needs to know of the connection it came over.
@@ -170,9 +170,11 @@ async fn answer(
         request_id.clone(),
         ticket,
         started,
-        prompt_text_bytes(&scan),
-        rendered,
-        scan.choices.saturating_mul(scan.prompts.max(1)),
+        Asked {
+            prompt_bytes: prompt_text_bytes(&scan),
+            rendered,
+            answers: scan.choices.saturating_mul(scan.prompts.max(1)),
+        },
     ));
     let outgoing = outgoing(&mut parts, read.bytes, &scan, api, &route, request_id);
     let queued = started.elapsed();

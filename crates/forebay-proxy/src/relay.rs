@@ -55,6 +55,22 @@ impl Relay {
         &mut self.settle
     }
 
+    /// What was read of the body before the relay had it.
+    pub(crate) fn take_in(&mut self, read: Vec<Bytes>) {
+        if read.is_empty() {
+            return;
+        }
+        if let Some(left) = &mut self.exact {
+            *left += read.iter().map(|data| data.len() as u64).sum::<u64>();
+        }
+        for data in read {
+            self.see(data);
+        }
+        if self.body.as_ref().is_some_and(AnswerBody::is_end) {
+            self.finish();
+        }
+    }
+
     /// Puts the requested name in place of the target's from here on.
     pub(crate) fn edit(&mut self, editor: ModelEditor) {
         self.editor = Some(editor);
@@ -185,7 +201,7 @@ impl Relay {
             }
             Poll::Ready(Some(Err(error))) => {
                 self.body = None;
-                Poll::Ready(Err(Stopped { failure: Failure::Truncated, message: error.message }))
+                Poll::Ready(Err(Stopped::truncated(error.message)))
             }
             Poll::Pending => match self.timer.poll(cx) {
                 Poll::Ready(expired) => {
@@ -247,6 +263,10 @@ impl Stopped {
             Expired::Total => (Failure::TotalTimeout, "the request took longer than its limit"),
         };
         Stopped { failure, message: message.to_owned() }
+    }
+
+    pub(crate) fn truncated(message: String) -> Stopped {
+        Stopped { failure: Failure::Truncated, message }
     }
 
     pub(crate) fn label(&self) -> OutcomeLabel {

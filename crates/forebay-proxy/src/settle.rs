@@ -31,12 +31,18 @@ pub(crate) struct Settle {
     tokens: u64,
     status: Option<StatusCode>,
     answered: bool,
+    asked: Asked,
+}
+
+/// What a request asked for, which its answer is held against.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
     /// Bytes of its prompt; 0 when they say nothing of its tokens.
-    prompt_bytes: usize,
+    pub(crate) prompt_bytes: usize,
     /// Tokens of its prompt as they were told before it was sent; 0 when they were not.
-    rendered: u32,
-    /// Answers that it asked for: choices of each prompt.
-    answers: u32,
+    pub(crate) rendered: u32,
+    /// Choices of each of its prompts.
+    pub(crate) answers: u32,
 }
 
 impl Settle {
@@ -46,9 +52,7 @@ impl Settle {
         request_id: HeaderValue,
         ticket: Ticket<Endpoint>,
         started: Instant,
-        prompt_bytes: usize,
-        rendered: u32,
-        answers: u32,
+        asked: Asked,
     ) -> Settle {
         Settle {
             proxy,
@@ -62,9 +66,7 @@ impl Settle {
             tokens: 0,
             status: None,
             answered: false,
-            prompt_bytes,
-            rendered,
-            answers,
+            asked,
         }
     }
 
@@ -151,7 +153,7 @@ impl Settle {
         if let Some(usage) = usage.filter(|_| label == OutcomeLabel::Ok) {
             // Counted events are a lower bound, and better than never to learn
             // from clients that do not ask for usage.
-            self.route.learn_output(ticket.facts().tenant, usage.completion_tokens, self.answers);
+            self.route.learn_output(ticket.facts().tenant, usage.completion_tokens, self.asked.answers);
         }
         match usage {
             Some(usage) if usage.estimated => {
@@ -168,8 +170,8 @@ impl Settle {
                     metrics.prefix_prediction(u64::from(ticket.held_tokens()), usage.cached_tokens);
                 }
                 self.learn_ratio(&ticket, usage);
-                if let (1.., Some(tokens)) = (self.rendered, self.route.pool.tokens.get()) {
-                    tokens.counted(self.rendered, usage.prompt_tokens);
+                if let (1.., Some(tokens)) = (self.asked.rendered, self.route.pool.tokens.get()) {
+                    tokens.counted(self.asked.rendered, usage.prompt_tokens);
                 }
             }
             None if label == OutcomeLabel::Ok => metrics.usage_unknown(),
@@ -187,7 +189,7 @@ impl Settle {
 
     /// What the answer says of how text becomes tokens.
     fn learn_ratio(&self, ticket: &Ticket<Endpoint>, usage: Usage) {
-        if self.prompt_bytes == 0 {
+        if self.asked.prompt_bytes == 0 {
             return;
         }
         let (prefix, ratio) = (&ticket.facts().prefix, &self.route.pool.bytes_per_token);
@@ -196,7 +198,7 @@ impl Settle {
             let held = (ticket.held_tokens() as f32 / prefix.block_tokens) as usize;
             ratio.found(&chain[..held.min(chain.len())], usage.cached_tokens);
         }
-        ratio.learn(self.prompt_bytes, usage.prompt_tokens, chain);
+        ratio.learn(self.asked.prompt_bytes, usage.prompt_tokens, chain);
     }
 
     fn log(&self, ticket: &Ticket<Endpoint>, label: OutcomeLabel, code: u16, took: Duration, message: &str) {

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use forebay_config::{Config, Errors};
+use forebay_config::{Config, Errors, ModelAlias};
 use serde_json::json;
 
 use crate::cli::{CheckArgs, Failure};
+use crate::status::adapter_edits_of;
 
 /// Reads a configuration file with the environment's variables.
 ///
@@ -84,13 +85,10 @@ pub(crate) fn run(options: &CheckArgs) -> Result<ExitCode, Failure> {
 
 /// Every place where the gateway changes bytes that pass through.
 fn edits(config: &Config) -> Vec<String> {
-    config
-        .models
-        .iter()
-        .map(|alias| {
-            format!("requests for \"{}\" have their model name replaced, and their answers too", alias.name)
-        })
-        .collect()
+    let alias = |alias: &ModelAlias| {
+        format!("requests for \"{}\" have their model name replaced, and their answers too", alias.name)
+    };
+    config.models.iter().map(alias).chain(config.pools.iter().filter_map(adapter_edits_of)).collect()
 }
 
 fn summary(config: &Config) -> String {

@@ -1,6 +1,7 @@
 //! What the control plane shows of a running gateway.
 
 mod decisions;
+mod edits;
 mod endpoints;
 mod fallbacks;
 mod readings;
@@ -9,8 +10,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
 use forebay_admin::{
-    BodyEdit, DecisionView, PoolReadiness, PoolStatus, PredictionError, PrefixIndexStatus, Readiness,
-    RequestTotals, ShadowStatus, Status, StatusSource,
+    DecisionView, PoolReadiness, PoolStatus, PredictionError, PrefixIndexStatus, Readiness, RequestTotals,
+    ShadowStatus, Status, StatusSource,
 };
 use forebay_config::{Config, Endpoint as ConfiguredEndpoint, Pool};
 use forebay_core::PoolId;
@@ -25,6 +26,7 @@ use crate::control::{Decides, Deciding, Watched};
 use crate::members::Members;
 use crate::signals_table::SignalsTable;
 
+pub(crate) use edits::adapters_of as adapter_edits_of;
 pub(crate) use endpoints::id as endpoint_id;
 pub(crate) use fallbacks::watch as watch_fallbacks;
 
@@ -163,22 +165,7 @@ impl StatusSource for StatusPage {
                 client_connections: u64::from(self.proxy.open_connections()),
             },
             pools: self.pools(),
-            body_edits: self
-                .config
-                .models
-                .iter()
-                .map(|alias| {
-                    let targets: Vec<&str> = alias.targets.iter().map(|target| &*target.model).collect();
-                    BodyEdit {
-                        model: alias.name.clone(),
-                        field: "model".to_owned(),
-                        reason: format!(
-                            "an alias of {}: its value is replaced on the way in and out",
-                            targets.join(", ")
-                        ),
-                    }
-                })
-                .collect(),
+            body_edits: self.edits(),
         }
     }
 

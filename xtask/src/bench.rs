@@ -3,13 +3,13 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::tidy::tree::{release_program, root};
+use crate::tidy::tree::{program, root};
 
 /// The harness and every program it starts need two descriptors for each of
 /// 1,000 streams; the usual soft limit is 1,024, the hard one far higher.
 const WITH_ALL_DESCRIPTORS: &str = "ulimit -Sn \"$(ulimit -Hn)\" && exec \"$@\"";
 
-/// Builds the gateway and the harness in release mode and runs the harness
+/// Builds the gateway and the harness as they are put into service and runs the harness
 /// with `args`. The comparison's speed never makes this fail; a program that
 /// cannot be built or does not answer does.
 pub(crate) fn run(args: &[&str]) -> Result<(), String> {
@@ -17,10 +17,10 @@ pub(crate) fn run(args: &[&str]) -> Result<(), String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     run_in(
         &root,
-        Command::new(cargo).args(["build", "--release", "-p", "forebay", "-p", "forebay-bench"]),
-        "the release build",
+        Command::new(cargo).args(["build", "--profile", "dist", "-p", "forebay", "-p", "forebay-bench"]),
+        "the build",
     )?;
-    let harness = release_program(&root, "forebay-bench");
+    let harness = program(&root, "dist", "forebay-bench");
     let mut command = Command::new("sh");
     command.args(["-c", WITH_ALL_DESCRIPTORS, "bench"]).arg(harness).arg("run").args(args);
     // Relative paths (`--out`) mean the caller's directory, so no `current_dir` here.

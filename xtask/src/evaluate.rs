@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::tidy::tree::{release_program, root};
+use crate::tidy::tree::{program, root};
 
 /// Where finished cells are kept.
 const CELLS: &str = "target/evaluate";
@@ -34,7 +34,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), String> {
     build.args(["build", "--release", "--locked", "-p", "forebay-evaluate"]).current_dir(&root);
     check(&mut build, "the release build")?;
     // Relative paths mean the caller's directory, so no `current_dir` here.
-    let mut command = Command::new(release_program(&root, "forebay-evaluate"));
+    let mut command = Command::new(program(&root, "release", "forebay-evaluate"));
     command.args(["--code", &code(&root)?]);
     command.args(["--date", &output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?]);
     command.args(["--commit", &commit(&root)?]);

@@ -67,11 +67,11 @@ pub(crate) fn root() -> Result<PathBuf, String> {
     here.parent().map(Path::to_path_buf).ok_or_else(|| format!("{} has no parent", here.display()))
 }
 
-/// Where cargo puts release programs: as it does itself, under
+/// Where cargo puts the programs of a profile: as it does itself, under
 /// `CARGO_TARGET_DIR` where that is set.
-pub(crate) fn release_program(root: &Path, name: &str) -> PathBuf {
+pub(crate) fn program(root: &Path, profile: &str, name: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| "target".into(), PathBuf::from);
-    root.join(target).join("release").join(name)
+    root.join(target).join(profile).join(name)
 }
 
 #[cfg(test)]

@@ -172,9 +172,9 @@ impl Pool {
     pub(crate) fn new(config: &PoolConfig) -> Pool {
         Pool {
             config: *config,
-            policy: pick::make(config.policy, config),
+            policy: pick::make(config.policy),
             fallback: AnyPolicy::fallback(),
-            shadow: config.shadow.map(|kind| pick::make(kind, config)),
+            shadow: config.shadow.map(pick::make),
             learned: Learned::default(),
             admission: Admission::new(config.admission),
             members: Vec::new(),
@@ -184,16 +184,14 @@ impl Pool {
         }
     }
 
-    /// Takes a new configuration; a policy that stays keeps what it knows.
+    /// Takes a new configuration; a policy that stays keeps what it knows, as
+    /// all read their parameters when they pick.
     pub(crate) fn configure(&mut self, config: &PoolConfig) {
-        if self.policy.kind() != config.policy
-            || self.config.hash_balance_factor != config.hash_balance_factor
-            || self.config.orca != config.orca
-        {
-            self.policy = pick::make(config.policy, config);
+        if self.policy.kind() != config.policy {
+            self.policy = pick::make(config.policy);
         }
         if self.shadow.as_ref().map(Policy::kind) != config.shadow {
-            self.shadow = config.shadow.map(|kind| pick::make(kind, config));
+            self.shadow = config.shadow.map(pick::make);
         }
         self.config = *config;
         self.admission.configure(config.admission);

@@ -67,11 +67,6 @@ impl Endpoints {
         self.row(slot).all_requests() + self.peer(slot).requests as f32
     }
 
-    /// Requests that gateways sent there and that have not ended.
-    pub(crate) fn all_in_flight(&self, slot: u32) -> u32 {
-        self.in_flight(slot).saturating_add(self.peer(slot).requests)
-    }
-
     /// Outstanding work that gateways sent there.
     pub(crate) fn all_work(&self, slot: u32) -> u64 {
         self.work(slot).saturating_add(self.peer(slot).work)

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{Note, Observed, Pick, Policy, View};
 use crate::policy_kind::PolicyKind;
-use crate::pool::PoolConfig;
 
 macro_rules! any_policy {
     ($($variant:ident($module:ident::$type:ident),)+) => {
@@ -69,7 +68,7 @@ any_policy! {
 
 impl AnyPolicy {
     /// The policy of that kind, with no history.
-    pub(crate) fn new(kind: PolicyKind, config: &PoolConfig) -> AnyPolicy {
+    pub(crate) fn new(kind: PolicyKind) -> AnyPolicy {
         match kind {
             PolicyKind::Predictive => AnyPolicy::Predictive(super::predictive::Predictive::default()),
             PolicyKind::Learned => AnyPolicy::Learned(super::learned_prices::LearnedPrices::default()),
@@ -93,9 +92,9 @@ impl AnyPolicy {
             PolicyKind::LeastRequest => AnyPolicy::LeastRequest(super::least_request::LeastRequest),
             PolicyKind::PowerOfTwo => AnyPolicy::PowerOfTwo(super::power_of_two::PowerOfTwo),
             PolicyKind::LeastWork => AnyPolicy::LeastWork(super::least_work::LeastWork::default()),
-            PolicyKind::ConsistentHash => AnyPolicy::ConsistentHash(
-                super::consistent_hash::ConsistentHash::new(config.hash_balance_factor),
-            ),
+            PolicyKind::ConsistentHash => {
+                AnyPolicy::ConsistentHash(super::consistent_hash::ConsistentHash::default())
+            }
         }
     }
 

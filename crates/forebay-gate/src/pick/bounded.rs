@@ -4,7 +4,7 @@
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::{Pick, View, WORK_PER_OUTPUT_TOKEN, total_work};
+use super::{Pick, View, total_work};
 
 /// Keeps every endpoint below a multiple of its fair share of the requests in
 /// flight, this gateway's and others', by weight (Mirrokni, Thorup and
@@ -20,7 +20,7 @@ impl Bound {
         let (mut weights, mut in_flight) = (0.0, 1.0);
         for &slot in view.candidates {
             weights += view.weight(slot);
-            in_flight += f64::from(view.endpoints.all_requests(slot));
+            in_flight += view.requests(slot);
         }
         let factor = view.config.hash_balance_factor;
         let factor = if factor.is_finite() { factor.max(1.0) } else { 1.25 };
@@ -32,7 +32,7 @@ impl Bound {
     pub(super) fn has_room(&self, view: &View<'_>, slot: u32) -> bool {
         let bound = (self.per_weight * view.weight(slot)).ceil();
         // Others' requests are an estimate: part of one is none.
-        f64::from(view.endpoints.all_requests(slot)).floor() + 1.0 <= bound
+        view.requests(slot).floor() + 1.0 <= bound
     }
 }
 
@@ -49,15 +49,12 @@ pub(super) fn least_work(
     mut may: impl FnMut(u32) -> bool,
 ) -> Option<Pick> {
     let own = total_work(view.facts);
-    // Of others' requests only the number is known; they are half done on average.
-    let others = f64::from(view.learned.usual_output()) * 0.5 * WORK_PER_OUTPUT_TOKEN as f64;
     let mut best: Option<(Pick, f64)> = None;
     let mut ties = 1u32;
     for &slot in view.candidates.iter().filter(|&&slot| may(slot)) {
-        let row = view.endpoints.row(slot);
         let left = own.saturating_sub(u64::from(view.held(slot)));
-        let work = (view.endpoints.all_work(slot) + left) as f64 + f64::from(row.foreign_requests) * others;
-        let (score, of_late) = (work / view.weight(slot), row.dispatched);
+        let work = view.work(slot) + left as f64;
+        let (score, of_late) = (work / view.weight(slot), view.endpoints.row(slot).dispatched);
         if let Some((pick, least)) = best {
             match score.total_cmp(&pick.score).then(of_late.total_cmp(&least)) {
                 std::cmp::Ordering::Greater => continue,

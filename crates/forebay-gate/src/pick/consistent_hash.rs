@@ -4,6 +4,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::bounded::Bound;
 use super::{Pick, Policy, View};
 use crate::endpoints::Endpoints;
 use crate::policy_kind::PolicyKind;
@@ -16,9 +17,8 @@ use crate::policy_kind::PolicyKind;
 /// and Schomaker 2005). An endpoint at its bound, `factor` times its fair share
 /// of the requests in flight, is passed over for the next in the key's own
 /// order (Mirrokni, Thorup and Zadimoghaddam 2016). O(n), no state.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ConsistentHash {
-    factor: f64,
     /// Hash of each slot's address with the weight; refilled when the
     /// candidates change hands.
     names: Vec<u64>,
@@ -26,11 +26,6 @@ pub(crate) struct ConsistentHash {
 }
 
 impl ConsistentHash {
-    pub(crate) fn new(factor: f64) -> ConsistentHash {
-        let factor = if factor.is_finite() { factor.max(1.0) } else { 1.25 };
-        ConsistentHash { factor, names: Vec::new(), known: Vec::new() }
-    }
-
     fn name_hash(&mut self, slot: u32, endpoints: &Endpoints) -> u64 {
         let i = slot as usize;
         let id = endpoints.id(slot);
@@ -53,24 +48,17 @@ impl Policy for ConsistentHash {
     }
 
     fn pick(&mut self, view: &View<'_>, _: &mut Pcg64Mcg) -> Option<Pick> {
-        let mut weights = 0.0;
-        let mut in_flight = 1.0;
-        for &slot in view.candidates {
-            weights += view.weight(slot);
-            in_flight += f64::from(view.endpoints.all_in_flight(slot));
-        }
+        let bound = Bound::new(view);
         let mut best: Option<Pick> = None;
         for &slot in view.candidates {
-            let weight = view.weight(slot);
-            let bound = (self.factor * in_flight * weight / weights).ceil();
-            if f64::from(view.endpoints.all_in_flight(slot)) + 1.0 > bound {
+            if !bound.has_room(view, slot) {
                 continue;
             }
             let hash =
                 xxh3_64_with_seed(&view.facts.affinity.to_le_bytes(), self.name_hash(slot, view.endpoints));
             // 53 bits make a number in (0, 1].
             let u = ((hash >> 11) + 1) as f64 / (1u64 << 53) as f64;
-            let score = -u.ln() / weight;
+            let score = -u.ln() / view.weight(slot);
             if best.is_none_or(|b| score < b.score) {
                 best = Some(Pick { slot, score });
             }

@@ -9,10 +9,10 @@ use crate::policy_kind::PolicyKind;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LeastRequest;
 
-/// Requests in flight once this one is there, per unit of capacity. Counting
+/// Requests there, whoever sent them, once this one is, per unit of capacity. Counting
 /// this one sends the first request of an idle fleet to the heaviest endpoint.
 pub(super) fn requests_per_weight(view: &View<'_>, slot: u32) -> f64 {
-    (f64::from(view.endpoints.all_in_flight(slot)) + 1.0) / view.weight(slot)
+    (view.requests(slot) + 1.0) / view.weight(slot)
 }
 
 impl Policy for LeastRequest {

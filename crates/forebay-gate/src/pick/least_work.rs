@@ -40,7 +40,7 @@ impl Policy for LeastWork {
         let own = total_work(view.facts);
         argmin(view.candidates, rng, |slot| {
             let held = if self.prefixes { u64::from(view.held(slot)) } else { 0 };
-            (view.endpoints.all_work(slot) + own.saturating_sub(held)) as f64 / view.weight(slot)
+            (view.work(slot) + own.saturating_sub(held) as f64) / view.weight(slot)
         })
     }
 }

@@ -99,6 +99,20 @@ impl View<'_> {
         if !self.ramping.contains(&slot) {
             return 1.0;
         }
+    /// Requests there, as far as anybody knows: this gateway's, those that peers
+    /// told of, and what engines report beyond both. Every policy that goes by
+    /// load goes by this.
+    pub(crate) fn requests(&self, slot: u32) -> f64 {
+        f64::from(self.endpoints.all_requests(slot))
+    }
+
+    /// Outstanding work there, likewise, in prompt-token equivalents.
+    pub(crate) fn work(&self, slot: u32) -> f64 {
+        // Of others' requests only the number is known; they are half done on average.
+        let usual = f64::from(self.learned.usual_output()) * 0.5 * WORK_PER_OUTPUT_TOKEN as f64;
+        self.endpoints.all_work(slot) as f64 + f64::from(self.endpoints.row(slot).foreign_requests) * usual
+    }
+
         self.config.slow_start.factor(self.endpoints.ready_since(slot), self.now)
     }
 
@@ -180,9 +194,10 @@ pub(crate) trait Policy {
     fn observed(&mut self, _slot: u32, _now: Time, _observed: &Observed) {}
 }
 
-/// The policy that a configuration names.
-pub(crate) fn make(kind: PolicyKind, config: &PoolConfig) -> AnyPolicy {
-    AnyPolicy::new(kind, config)
+/// The policy of that kind, with no history. What the pool's configuration says
+/// it reads at each pick.
+pub(crate) fn make(kind: PolicyKind) -> AnyPolicy {
+    AnyPolicy::new(kind)
 }
 
 /// The candidate with the least score; exact ties are broken at random, or the

@@ -114,7 +114,7 @@ struct Probe {
 impl Prequal {
     fn probe(&mut self, view: &View<'_>, slot: u32) -> Probe {
         let row = view.endpoints.row(slot);
-        let in_flight = ((f64::from(view.endpoints.all_requests(slot)) + 1.0) / view.ramp(slot) - 1.0) as f32;
+        let in_flight = ((view.requests(slot) + 1.0) / view.ramp(slot) - 1.0) as f32;
         let known = self.slots.at(slot, view.endpoints);
         let errors = known.errors(view.now);
         let latency_ms = known.latency_ms(row.requests, view.now).map(|ms| ms / (1.0 - errors).max(0.05));

@@ -26,7 +26,7 @@ fn facts(affinity: u64) -> RequestFacts {
 }
 
 fn policy(kind: PolicyKind) -> AnyPolicy {
-    make(kind, &PoolConfig::default())
+    make(kind)
 }
 
 /// A pick by a policy in a pool of which nothing is known.

@@ -99,6 +99,9 @@ impl View<'_> {
         if !self.ramping.contains(&slot) {
             return 1.0;
         }
+        self.config.slow_start.factor(self.endpoints.ready_since(slot), self.now)
+    }
+
     /// Requests there, as far as anybody knows: this gateway's, those that peers
     /// told of, and what engines report beyond both. Every policy that goes by
     /// load goes by this.
@@ -111,9 +114,6 @@ impl View<'_> {
         // Of others' requests only the number is known; they are half done on average.
         let usual = f64::from(self.learned.usual_output()) * 0.5 * WORK_PER_OUTPUT_TOKEN as f64;
         self.endpoints.all_work(slot) as f64 + f64::from(self.endpoints.row(slot).foreign_requests) * usual
-    }
-
-        self.config.slow_start.factor(self.endpoints.ready_since(slot), self.now)
     }
 
     /// The longest that any candidate's prompt is held.

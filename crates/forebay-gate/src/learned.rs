@@ -208,6 +208,12 @@ pub(crate) fn value_of(facts: &RequestFacts, weights: &Weights) -> f32 {
     base * (1.0 + (CRITICAL_VALUE - 1.0) * share)
 }
 
+/// What a request cost that was lost after so long: the time, as that until a
+/// first token that never came, and its miss.
+pub(crate) fn lost_ms(facts: &RequestFacts, weights: &Weights, took: Duration) -> f32 {
+    weights.ttft * took.as_secs_f32() * 1e3 + value_of(facts, weights)
+}
+
 #[cfg(test)]
 mod tests {
     use forebay_core::{Priority, Slo};

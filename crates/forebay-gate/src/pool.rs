@@ -14,7 +14,7 @@ use crate::profile::Profile;
 use crate::slow_start::SlowStart;
 use crate::without::Without;
 
-pub(crate) use crate::learned::{Learned, value_of};
+pub(crate) use crate::learned::{Learned, lost_ms, value_of};
 
 /// How a pool decides.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

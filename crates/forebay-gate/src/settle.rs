@@ -69,6 +69,7 @@ impl Gate {
             failed: false,
             session,
             cost_ms: None,
+            lost: false,
             met: limit.is_none_or(|limit| observed_ms <= limit),
             tokens: 0,
             note: sending.note,
@@ -120,6 +121,7 @@ impl Gate {
         let weights = pool.config.weights();
         let ms = |d: Duration| d.as_secs_f32() * 1e3;
         let first = sending.first_token.or(outcome.ttft);
+        let lost = matches!(outcome.end, EndKind::Failed(_));
         let limit = facts.slo.ttft_ms.unwrap_or(f32::INFINITY);
         let met = finished
             && first.is_none_or(|first| ms(first) <= limit)
@@ -129,6 +131,8 @@ impl Gate {
             let missed = if met { 0.0 } else { crate::pool::value_of(&facts, &weights) };
             weights.ttft * ms(first) + weights.decode.max(weights.harm) * decode + missed
         });
+        let cost_ms =
+            cost_ms.or_else(|| lost.then(|| crate::pool::lost_ms(&facts, &weights, outcome.duration)));
         let observed = Observed {
             // A stream's was told when it came.
             ttft: outcome.ttft.filter(|_| sending.first_token.is_none()),
@@ -137,6 +141,7 @@ impl Gate {
             failed,
             session: facts.session,
             cost_ms,
+            lost,
             met,
             tokens: u32::try_from(tokens).unwrap_or(u32::MAX),
             note: sending.note,
@@ -189,6 +194,7 @@ impl Gate {
             failed: true,
             session: None,
             cost_ms: None,
+            lost: false,
             met: false,
             tokens: 0,
             note: sending.note,

@@ -52,6 +52,10 @@ const ENOUGH: f64 = 30.0;
 /// A request that took longer than so many times the ideal says no more than that.
 const WORST: f64 = 100.0;
 
+/// A request that was lost cost at least so many times the ideal: whoever sent
+/// it has to begin again, and what is lost at once must not look cheap.
+const LOST: f64 = 10.0;
+
 /// What is known under one set of circumstances.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Book {
@@ -181,7 +185,8 @@ fn weights_of(base: &Weights, arm: u8) -> Weights {
 /// as soon as its mean is not lower. About the last two thousand requests of
 /// each kind count. Whatever happens, once the alternatives together have
 /// cost 4 % more than the default would have, only the default is used until
-/// that has faded.
+/// that has faded. A request that was lost, by a fault or out of time, cost the
+/// time that it took and its miss, and at least ten times the ideal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct LearnedPrices {
     inner: Profiled,
@@ -224,6 +229,7 @@ fn note_of(view: &View<'_>, most_held: u32, slot: u32, weights: &Weights, backlo
         let row = view.endpoints.row(slot);
         (per_token, step) = (per_token.min(row.per_token), step.min(row.step));
     }
+    let token_ms = weights.decode.max(weights.harm) * step;
     let common = common(view, weights, backlog_ms);
     let block = block_of(view, &[slot], view.endpoints.decay(view.now));
     let priced = cost::price(&block, &common, view.learned.classes(), weights);
@@ -233,7 +239,8 @@ fn note_of(view: &View<'_>, most_held: u32, slot: u32, weights: &Weights, backlo
         arm: None,
         context: 0,
         first_ms: weights.ttft * (uncached * per_token + step),
-        token_ms: weights.decode.max(weights.harm) * step,
+        token_ms,
+        output_ms: view.facts.output_tokens.saturating_sub(1) as f32 * token_ms,
         others_ms: weights.harm * terms.harm_ms + terms.price_ms + residents,
     }
 }
@@ -274,13 +281,18 @@ impl Policy for LearnedPrices {
     fn observed(&mut self, _: u32, _: Time, observed: &Observed) {
         let note = &observed.note;
         let (Some(arm), Some(took)) = (note.arm, observed.cost_ms) else { return };
-        // Without the tokens that came out nothing says what would be ideal.
-        if observed.tokens == 0 {
-            return;
-        }
-        let rest = observed.tokens.saturating_sub(1) as f32 * note.token_ms;
+        let rest = match (observed.lost, observed.tokens) {
+            // What it would have taken if it had been as long as expected.
+            (true, _) => note.output_ms,
+            // Without the tokens that came out nothing says what would be ideal.
+            (false, 0) => return,
+            (false, tokens) => (tokens - 1) as f32 * note.token_ms,
+        };
         let ideal = f64::from(note.first_ms + rest).max(1.0);
-        let cost = f64::from(took + note.others_ms);
+        let mut cost = f64::from(took + note.others_ms);
+        if observed.lost && cost < ideal * LOST {
+            cost = ideal * LOST;
+        }
         if let Some(book) = self.books.get_mut(usize::from(note.context))
             && cost.is_finite()
             && ideal.is_finite()

@@ -20,6 +20,11 @@ impl Run {
     /// Requests of many sizes whose cost is `factor` of the arm times three
     /// times the ideal, give or take half.
     fn go(&mut self, requests: usize, factor: impl Fn(u8) -> f64) {
+        self.go_and_lose(requests, factor, |_| 0.0);
+    }
+
+    /// … of which that share is lost at once.
+    fn go_and_lose(&mut self, requests: usize, factor: impl Fn(u8) -> f64, losing: impl Fn(u8) -> f64) {
         (self.cost, self.default) = (0.0, 0.0);
         self.tried.fill(0);
         for _ in 0..requests {
@@ -34,7 +39,9 @@ impl Run {
             self.default += cost * factor(DEFAULT);
             self.tried[usize::from(arm)] += 1;
             let cost_ms = Some((cost * factor(arm)) as f32 - note.others_ms);
-            let observed = Observed { cost_ms, tokens, note, ttft: None, ..first_token(0, 0.0, 0) };
+            let lost = losing(arm) > 0.0 && self.scene.rng.random_bool(losing(arm));
+            let (cost_ms, tokens) = if lost { (Some(1.0), 0) } else { (cost_ms, tokens) };
+            let observed = Observed { cost_ms, tokens, note, lost, ttft: None, ..first_token(0, 0.0, 0) };
             self.policy.observed(0, self.scene.now, &observed);
         }
     }
@@ -121,6 +128,66 @@ fn sets_that_do_not_differ_are_not_tried() {
 }
 
 #[test]
+fn a_set_that_loses_requests_is_charged_for_them() {
+    // What ends well there is a fifth cheaper, but an eighth does not.
+    let mut run = Run::new();
+    run.scene.facts.output_tokens = 1000;
+    let (cheaper, losing) =
+        (|arm| if arm == 4 { 0.8 } else { 1.0 }, |arm| if arm == 4 { 0.125 } else { 0.0 });
+    run.go_and_lose(8000, cheaper, losing);
+    assert!(run.tried[4] < 200, "{:?}", run.tried);
+    // Where requests are lost whatever is chosen it is no fault of the choice.
+    let mut run = Run::new();
+    run.scene.facts.output_tokens = 1000;
+    run.go_and_lose(6000, cheaper, |_| 0.02);
+    run.go_and_lose(4000, cheaper, |_| 0.02);
+    assert!(run.tried[4] > 3000, "{:?}", run.tried);
+}
+
+#[test]
+fn requests_that_fail_or_run_out_of_time_are_charged_and_those_sent_again_are_not() {
+    let pool = forebay_core::PoolId(0);
+    let mut gate = crate::Gate::new(1);
+    let config = crate::PoolConfig { policy: PolicyKind::Learned, ..crate::PoolConfig::default() };
+    gate.apply(Time::ZERO, crate::Event::Configure(pool, config));
+    for name in ["http://a", "http://b"] {
+        let facts = forebay_core::EndpointFacts::named(name);
+        gate.apply(Time::ZERO, crate::Event::Join(pool, facts, forebay_core::EndpointState::Ready));
+    }
+    let charged = |gate: &crate::Gate| {
+        let Some(crate::pick::AnyPolicy::Learned(policy)) = gate.pools[0].as_ref().map(|pool| &pool.policy)
+        else {
+            panic!("another policy")
+        };
+        let arms = policy.books.iter().flat_map(|book| &book.arms);
+        arms.map(|arm| arm.ratio().unwrap_or(0.0) * arm.requests()).sum::<f64>()
+    };
+    let send = |gate: &mut crate::Gate| {
+        let facts =
+            forebay_core::RequestFacts { prompt_tokens: 800, output_tokens: 50, ..Default::default() };
+        match gate.submit(Time::ZERO, std::sync::Arc::new(facts)) {
+            crate::Verdict::Go(decision) => decision.ticket,
+            other => panic!("{other:?}"),
+        }
+    };
+    let ticket = send(&mut gate);
+    gate.repick(Time::ZERO, ticket, crate::RepickReason::Connect);
+    assert_eq!(charged(&gate), 0.0);
+    gate.apply(Time::ZERO, crate::Event::Cancelled(ticket));
+    assert_eq!(charged(&gate), 0.0);
+    let mut before = 0.0;
+    for failure in [forebay_core::Failure::TotalTimeout, forebay_core::Failure::Status] {
+        let ticket = send(&mut gate);
+        let end = forebay_core::EndKind::Failed(failure);
+        let outcome = forebay_core::Outcome::without_answer(end, std::time::Duration::from_millis(3));
+        gate.apply(Time::ZERO, crate::Event::Outcome(ticket, outcome));
+        let now = charged(&gate);
+        assert!(now - before > 0.9 * LOST, "{failure:?}: {before} {now}");
+        before = now;
+    }
+}
+
+#[test]
 fn nonsense_teaches_nothing() {
     let mut run = Run::new();
     run.scene.pick(&mut run.policy);
@@ -134,6 +201,8 @@ fn nonsense_teaches_nothing() {
         told(Some(100.0), 0, note),
         told(Some(100.0), 10, Note::default()),
         told(Some(100.0), 10, Note { context: 200, ..note }),
+        Observed { lost: true, ..told(Some(f32::NAN), 0, note) },
+        Observed { lost: true, ..told(None, 0, note) },
     ] {
         run.policy.observed(0, run.scene.now, &observed);
         assert_eq!(run.policy, before, "{observed:?}");

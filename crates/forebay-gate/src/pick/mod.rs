@@ -137,6 +137,8 @@ pub(crate) struct Observed {
     pub(crate) session: Option<u64>,
     /// What it cost those who wait, by the profile's weights, once it has ended.
     pub(crate) cost_ms: Option<f32>,
+    /// It ended without an answer that anybody can use: a fault, or out of time.
+    pub(crate) lost: bool,
     /// It met its limits, once it has ended.
     pub(crate) met: bool,
     /// Tokens that came out; 0 until it has ended or when nobody counted.
@@ -159,6 +161,8 @@ pub(crate) struct Note {
     pub(crate) first_ms: f32,
     /// … and for each token.
     pub(crate) token_ms: f32,
+    /// … and for all the tokens that were expected of it.
+    pub(crate) output_ms: f32,
     /// What it was predicted to cost others, in milliseconds of price.
     pub(crate) others_ms: f32,
 }

@@ -133,6 +133,7 @@ pub(super) fn first_token(ms: u64, predicted: f32, in_flight: u32) -> Observed {
         failed: false,
         session: None,
         cost_ms: None,
+        lost: false,
         met: true,
         tokens: 0,
         note: Note::default(),

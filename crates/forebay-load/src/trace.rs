@@ -8,7 +8,7 @@ mod azure;
 mod mooncake;
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,6 +21,10 @@ pub const BLOCK_TOKENS: u32 = 512;
 
 /// Longest prompt or answer that is believed, in tokens: more is a broken file.
 const MAX_TOKENS: u64 = 16 << 20;
+
+/// Longest line that is read, in bytes. The longest that is believed, of a
+/// prompt of `MAX_TOKENS`, names 32,768 blocks by up to 20 digits each.
+const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// One recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,16 +109,16 @@ pub fn parse(name: &str, reader: impl BufRead, limit: Option<usize>) -> Result<T
     let limit = limit.unwrap_or(usize::MAX);
     let mut format = None;
     let mut rows: Vec<(i128, TraceRequest)> = Vec::new();
-    for (i, line) in reader.lines().enumerate() {
-        if rows.len() >= limit {
-            break;
-        }
-        let line = line.map_err(|source| TraceError::Read { name: name.to_owned(), source })?;
-        let text = line.trim_start_matches('\u{feff}').trim();
+    let mut lines = Lines::new(name, reader);
+    while rows.len() < limit
+        && let Some(line) = lines.next_line()?
+    {
+        let fail = |what| TraceError::Line { name: name.to_owned(), line: line.number, what };
+        let text = std::str::from_utf8(line.bytes).map_err(|_| fail("not UTF-8 text".to_owned()))?;
+        let text = text.trim_start_matches('\u{feff}').trim();
         if text.is_empty() {
             continue;
         }
-        let fail = |what| TraceError::Line { name: name.to_owned(), line: i + 1, what };
         match format {
             None if text.starts_with('{') => {
                 format = Some(TraceFormat::Mooncake);
@@ -143,6 +147,50 @@ pub fn parse(name: &str, reader: impl BufRead, limit: Option<usize>) -> Result<T
         request
     });
     Ok(Trace { format, requests: requests.collect() })
+}
+
+/// The lines of a trace. One that is longer than any request can be is an
+/// error and not read to its end, which it may not have.
+#[derive(Debug)]
+pub struct Lines<'a, R> {
+    name: &'a str,
+    reader: R,
+    line: Vec<u8>,
+    number: usize,
+}
+
+/// One line of a trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Line<'a> {
+    /// Which, from 1.
+    pub number: usize,
+    /// Its bytes, those that end it included.
+    pub bytes: &'a [u8],
+}
+
+impl<'a, R: BufRead> Lines<'a, R> {
+    /// Reads from `reader`; `name` stands in errors.
+    pub fn new(name: &'a str, reader: R) -> Lines<'a, R> {
+        Lines { name, reader, line: Vec::new(), number: 0 }
+    }
+
+    /// The next line; none at the end.
+    ///
+    /// # Errors
+    /// It cannot be read, or has more than 1 MiB.
+    pub fn next_line(&mut self) -> Result<Option<Line<'_>>, TraceError> {
+        self.line.clear();
+        self.number += 1;
+        let most = MAX_LINE_BYTES as u64 + 1;
+        let read = (&mut self.reader).take(most).read_until(b'\n', &mut self.line);
+        read.map_err(|source| TraceError::Read { name: self.name.to_owned(), source })?;
+        if self.line.len() > MAX_LINE_BYTES {
+            let what = "has more than 1 MiB, which is no request".to_owned();
+            return Err(TraceError::Line { name: self.name.to_owned(), line: self.number, what });
+        }
+        let line = Line { number: self.number, bytes: &self.line };
+        Ok((!self.line.is_empty()).then_some(line))
+    }
 }
 
 /// A length in tokens, or what is wrong with it.

@@ -82,3 +82,22 @@ fn errors_name_file_line_and_reason() {
     let missing = read(Path::new("/no/such/trace.csv"), None).err().unwrap().to_string();
     assert!(missing.starts_with("/no/such/trace.csv: "), "{missing}");
 }
+
+#[test]
+fn a_line_without_end_is_not_read_to_its_end() {
+    // As /dev/zero is: read to its end, this test would have none.
+    let endless = std::io::BufReader::new(std::io::repeat(0));
+    let said = parse("t", endless, None).unwrap_err().to_string();
+    assert_eq!(said, "t, line 1: has more than 1 MiB, which is no request");
+    let row = r#"{"timestamp": 0, "input_length": 5, "output_length": 2, "hash_ids": [1]}"#;
+    let padded = |bytes: usize| format!("{row}\n{row}{}\n", " ".repeat(bytes - row.len() - 1));
+    assert_eq!(parse("t", padded(1 << 20).as_bytes(), None).unwrap().requests.len(), 2);
+    assert!(error(&padded((1 << 20) + 1)).starts_with("t, line 2: has more than 1 MiB"));
+    // The longest prompt that is believed fits, whatever its blocks are called.
+    let ids = vec![u64::MAX; (MAX_TOKENS / u64::from(BLOCK_TOKENS)) as usize];
+    let longest =
+        format!(r#"{{"timestamp":0,"input_length":{MAX_TOKENS},"output_length":2,"hash_ids":{ids:?}}}"#);
+    assert_eq!(parse("t", longest.as_bytes(), None).unwrap().requests.len(), 1);
+    let said = parse("t", &b"\xff\xfe\n"[..], None).unwrap_err().to_string();
+    assert_eq!(said, "t, line 1: not UTF-8 text");
+}

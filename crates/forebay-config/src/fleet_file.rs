@@ -55,7 +55,7 @@ pub struct FleetGroup {
     pub hardware: Hardware,
     /// How many; at least 1.
     pub count: usize,
-    /// Relative to what `hardware` says: 0.5 takes twice as long; 0.001 to 1000.
+    /// Relative to what `hardware` says: 0.5 takes twice as long; 0.001 to 4.
     pub speed: f64,
     /// Relative capacity as gateways are told; above 0.
     pub weight: f64,

@@ -13,7 +13,7 @@ use crate::scalar::nearest;
 /// Tokens of one KV block; less than one block holds nothing.
 const BLOCK: u64 = 16;
 
-/// Most that an event may speed an endpoint up: more is a percentage.
+/// Most that a group or an event may be faster than the class: more is a percentage.
 const MOST_SPEED: f64 = 4.0;
 
 type Zones = BTreeMap<String, Duration>;
@@ -146,6 +146,14 @@ fn group(raw: &RawGroup, path: &str, zones: &Zones, classes: &[&str], to: &mut R
     let adapters = raw.adapters.as_ref();
     let adapters_path = format!("{path}.adapters");
     let name = to.optional(&raw.name, path, "name");
+    let speed = to.optional(&raw.speed, path, "speed");
+    if let Some(speed) = speed.filter(|speed| *speed > MOST_SPEED) {
+        let message = format!(
+            "{speed} is {speed} times as fast as its class, and a group may be {MOST_SPEED} times as fast at most; a \
+             share is meant, 0.8 for 80 %, or other hardware, which `step` describes"
+        );
+        to.error(&format!("{path}.speed"), message);
+    }
     FleetGroup {
         name: name.or_else(|| class.clone()).unwrap_or_else(|| "own".to_owned()),
         hardware: match (class, step) {
@@ -153,7 +161,7 @@ fn group(raw: &RawGroup, path: &str, zones: &Zones, classes: &[&str], to: &mut R
             (None, step) => Hardware::Step(step.unwrap_or_default()),
         },
         count: to.required(&raw.count, path, "count").map_or(1, |count| narrow(count) as usize),
-        speed: to.field(&raw.speed, path, "speed", 1.0),
+        speed: speed.unwrap_or(1.0),
         weight: to.field(&raw.weight, path, "weight", 1.0),
         accelerator: to.optional(&raw.accelerator, path, "accelerator"),
         round_trip: own_way.or(zone_way).unwrap_or_default(),

@@ -82,6 +82,19 @@ events:
 }
 
 #[test]
+fn a_groups_speed_is_no_percentage() {
+    let speed = |speed: &str| {
+        read(&format!(
+            "version: 1\nendpoints:\n  - {{name: a, class: h100-8b, count: 1}}\n  - {{name: b, class: h100-8b, count: 1, speed: {speed}}}\n"
+        ))
+    };
+    assert_eq!(speed("4").unwrap().groups[1].speed, 4.0);
+    let said = speed("80").unwrap_err().to_string();
+    assert!(said.contains("f.yaml:4") && said.contains("endpoints[1].speed"), "{said}");
+    assert!(said.contains("0.8 for 80 %") && said.contains("`step`"), "{said}");
+}
+
+#[test]
 fn an_events_speed_is_no_percentage() {
     let speed = |speed: &str| {
         read(&format!(

@@ -4,7 +4,9 @@
 //! ended is changed the moment it changes, and a report adds what others sent.
 
 mod peers;
+mod served;
 mod speeds;
+mod weights;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,6 +19,8 @@ use forebay_predict::{ClassFit, NetworkTime, Speeds, StepModel};
 use serde::{Deserialize, Serialize};
 
 use self::peers::PeerSum;
+use self::served::Served;
+use self::weights::sane_weight;
 use crate::pick::cost::PREFILL_WINDOW_MS;
 use crate::residents::Residents;
 use crate::row::{Charge, Row};
@@ -50,6 +54,9 @@ pub struct EndpointLoad {
     pub state: EndpointState,
     /// Its relative capacity.
     pub weight: f64,
+    /// The weight that the policy of its first pool counts it with now; none
+    /// where that goes by no weight, or knows none yet.
+    pub weight_in_use: Option<f64>,
     /// What it last said of itself.
     pub report: Option<LoadReport>,
     /// Prompt tokens sent whose first output token has not been seen, as
@@ -61,6 +68,24 @@ pub struct EndpointLoad {
     pub foreign: f64,
     /// Its speed as learned.
     pub speed: SpeedView,
+    /// Share of its load that it may get while it ramps up; 1 when it is done.
+    pub ramp: f64,
+}
+
+/// What a rule may ask of an endpoint beside what it told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EndpointStanding {
+    /// Requests sent and not ended.
+    pub in_flight: u32,
+    /// Prompt tokens sent whose first output token has not been seen, as
+    /// milliseconds of prefill.
+    pub owed_ms: f64,
+    /// How much longer than its class it takes to compute a prompt; 1 = as the class.
+    pub prefill_factor: f64,
+    /// … to generate a token.
+    pub decode_factor: f64,
+    /// Its relative capacity, as the operator says.
+    pub weight: f64,
     /// Share of its load that it may get while it ramps up; 1 when it is done.
     pub ramp: f64,
 }
@@ -80,12 +105,17 @@ pub(crate) struct Endpoints {
     name: Vec<String>,
     state: Vec<EndpointState>,
     weight: Vec<f64>,
+    /// How fast each is taken to be beside its class while nothing shows it.
+    prior: Vec<f64>,
     picked: Vec<u64>,
     report: Vec<Option<LoadReport>>,
     orca: Vec<Option<Orca>>,
     version: Vec<Option<VersionId>>,
-    /// When it became ready after being new or away; none once it has ramped up.
+    /// When it became ready after being new or away.
     ready_since: Vec<Option<Time>>,
+    /// When it was first sent a request since then.
+    serving_since: Vec<Option<Time>>,
+    served: Vec<Served>,
     member: Vec<bool>,
     free: Vec<u32>,
     rows: Vec<Row>,
@@ -115,11 +145,14 @@ impl Default for Endpoints {
             name: Vec::new(),
             state: Vec::new(),
             weight: Vec::new(),
+            prior: Vec::new(),
             picked: Vec::new(),
             report: Vec::new(),
             orca: Vec::new(),
             version: Vec::new(),
             ready_since: Vec::new(),
+            serving_since: Vec::new(),
+            served: Vec::new(),
             member: Vec::new(),
             free: Vec::new(),
             rows: Vec::new(),
@@ -156,11 +189,14 @@ impl Endpoints {
         self.name[i] = facts.name;
         self.state[i] = state;
         self.weight[i] = weight;
+        self.prior[i] = 1.0;
         self.picked[i] = 0;
         self.report[i] = None;
         self.orca[i] = None;
         self.version[i] = facts.version;
         self.ready_since[i] = (state == EndpointState::Ready).then_some(now);
+        self.serving_since[i] = None;
+        self.served[i] = Served::default();
         self.member[i] = true;
         self.rows[i] = Row::default();
         if let Some(peers) = self.peers.get_mut(i) {
@@ -170,8 +206,7 @@ impl Endpoints {
         self.residents[i] = Residents::default();
         self.network.leave(slot);
         self.class[i] = self.class_of(facts.accelerator.as_deref());
-        // A weight is what the operator takes its speed to be, until it shows.
-        self.speeds.join(slot, self.class[i], weight);
+        self.speeds.join(slot, self.class[i], 1.0);
         self.refresh_row(slot);
         self.id(slot)
     }
@@ -183,11 +218,14 @@ impl Endpoints {
         self.name.push(String::new());
         self.state.push(EndpointState::Disabled);
         self.weight.push(1.0);
+        self.prior.push(1.0);
         self.picked.push(0);
         self.report.push(None);
         self.orca.push(None);
         self.version.push(None);
         self.ready_since.push(None);
+        self.serving_since.push(None);
+        self.served.push(Served::default());
         self.member.push(false);
         self.rows.push(Row::default());
         self.runs.push(Runs::default());
@@ -246,18 +284,16 @@ impl Endpoints {
         let i = slot as usize;
         if state == EndpointState::Ready && self.state[i] != EndpointState::Ready {
             self.ready_since[i] = Some(now);
+            self.serving_since[i] = None;
         }
         self.state[i] = state;
-    }
-
-    pub(crate) fn set_weight(&mut self, slot: u32, weight: f64) {
-        self.weight[slot as usize] = sane_weight(weight);
     }
 
     /// The engine there began anew: it ramps up like a new one.
     pub(crate) fn restarted(&mut self, slot: u32, now: Time) {
         let i = slot as usize;
         self.ready_since[i] = (self.state[i] == EndpointState::Ready).then_some(now);
+        self.serving_since[i] = None;
         self.report[i] = None;
         self.orca[i] = None;
         self.residents[i].forget();
@@ -265,12 +301,13 @@ impl Endpoints {
         self.rows[i].foreign_tokens = 0.0;
     }
 
-    pub(crate) fn set_ramped(&mut self, slot: u32) {
-        self.ready_since[slot as usize] = None;
-    }
-
     pub(crate) fn ready_since(&self, slot: u32) -> Option<Time> {
         self.ready_since[slot as usize]
+    }
+
+    /// When it was first sent a request since it became ready.
+    pub(crate) fn serving_since(&self, slot: u32) -> Option<Time> {
+        self.serving_since[slot as usize]
     }
 
     pub(crate) fn set_report(&mut self, slot: u32, report: LoadReport) {
@@ -297,7 +334,7 @@ impl Endpoints {
         let row = &mut self.rows[slot as usize];
         let ours = row.requests.max(row.reported_requests).saturating_add(peers.requests);
         row.reported_requests = row.requests;
-        let others = (running + waiting).saturating_sub(ours) as f32;
+        let others = running.saturating_add(waiting).saturating_sub(ours) as f32;
         let memory = match (report.kv_usage, row.inverse_memory > 0.0) {
             (Some(usage), true) => {
                 (usage / row.inverse_memory - row.context.saturating_add(peers.context) as f32).max(0.0)
@@ -349,10 +386,6 @@ impl Endpoints {
         self.state[slot as usize] == EndpointState::Ready
     }
 
-    pub(crate) fn weight(&self, slot: u32) -> f64 {
-        self.weight[slot as usize]
-    }
-
     pub(crate) fn in_flight(&self, slot: u32) -> u32 {
         self.rows[slot as usize].requests
     }
@@ -396,6 +429,7 @@ impl Endpoints {
         let scale = self.decay(now).recip();
         let i = slot as usize;
         self.picked[i] += 1;
+        self.serving_since[i].get_or_insert(now);
         let leaf = self.runs[i].insert(sent.chain);
         let row = &mut self.rows[i];
         let charge = Charge {
@@ -480,6 +514,7 @@ impl Endpoints {
             picked: self.picked[i],
             state: self.state[i],
             weight: self.weight[i],
+            weight_in_use: None,
             report: self.report[i],
             owed_ms: f64::from(row.owed_ms()),
             blocks: row.blocks,
@@ -532,9 +567,4 @@ pub(crate) struct Sent<'a> {
     pub(crate) tail: u32,
     pub(crate) class: u8,
     pub(crate) chain: &'a Arc<[u64]>,
-}
-
-/// Weights come from people; a policy divides by them.
-fn sane_weight(weight: f64) -> f64 {
-    if weight.is_finite() && weight > 0.0 { weight.clamp(1e-6, 1e6) } else { 1.0 }
 }

@@ -111,7 +111,9 @@ impl DecisionRecord {
             t.fixed_ms,
         );
         // Whom no policy ranked lie in no order.
-        let Some(next) = top.min_by(|a, b| a.terms.total_ms.total_cmp(&b.terms.total_ms)) else { return line };
+        let Some(next) = top.min_by(|a, b| a.terms.total_ms.total_cmp(&b.terms.total_ms)) else {
+            return line;
+        };
         let more = next.terms.total_ms - t.total_ms;
         let name = name(next.endpoint);
         let most = self.most(t, &next.terms);

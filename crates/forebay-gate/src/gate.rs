@@ -10,7 +10,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 use crate::admit::Admit;
-use crate::endpoints::{EndpointLoad, Endpoints};
+use crate::endpoints::{EndpointLoad, EndpointStanding, Endpoints};
 use crate::event::{Effects, Event};
 use crate::explain::{DecisionRecord, Ring};
 use crate::peers::Peers;
@@ -171,15 +171,15 @@ impl Gate {
                 if let Some(pool) = self.pools.get_mut(pool.index()).and_then(Option::as_mut) {
                     pool.add(slot, &self.endpoints, now);
                 }
+                self.weigh(slot, now);
                 effects.joined = Some(self.endpoints.id(slot));
                 self.wake_all(now, &mut effects);
             }
             Event::Leave(id) => {
                 if let Some(slot) = self.endpoints.slot(id) {
                     self.endpoints.remove(slot);
-                    for pool in self.pools.iter_mut().flatten() {
-                        pool.remove(slot, &self.endpoints, now);
-                    }
+                    let pools = self.pools.iter_mut().flatten();
+                    pools.for_each(|pool| pool.remove(slot, &self.endpoints, now));
                 }
             }
             Event::State(id, _)
@@ -213,7 +213,10 @@ impl Gate {
             Event::Report(_, report) => self.endpoints.set_report(slot, report),
             Event::Orca(_, load) => self.endpoints.set_orca(slot, now, load),
             Event::Network(_, took) => self.endpoints.set_network(slot, took, now),
-            Event::Weight(_, weight) => self.endpoints.set_weight(slot, weight),
+            Event::Weight(_, weight) => {
+                self.endpoints.set_weight(slot, weight);
+                self.weigh(slot, now);
+            }
             Event::Adapters(_, adapters) => self.endpoints.residents_mut(slot).list(adapters),
             Event::Loaded(_, adapters, slots) => {
                 let residents = self.endpoints.residents_mut(slot);
@@ -235,11 +238,39 @@ impl Gate {
     pub fn load(&self, id: EndpointId) -> Option<EndpointLoad> {
         let slot = self.endpoints.slot(id)?;
         let mut load = self.endpoints.load(slot);
-        let ramping = self.pools.iter().flatten().filter(|pool| pool.ramping.contains(&slot));
+        load.ramp = self.ramp(slot);
+        let mut pools = self.pools.iter().flatten();
+        let first = pools.find(|pool| pool.has(slot));
+        load.weight_in_use = first.and_then(|pool| pool.weight_in_use(slot, &self.endpoints));
+        Some(load)
+    }
+
+    /// Share of its load that an endpoint may get while it ramps up; 1 when it is done.
+    fn ramp(&self, slot: u32) -> f64 {
+        let ramping = self.pools.iter().flatten().filter(|pool| pool.is_ramping(slot));
         let since = self.endpoints.ready_since(slot);
         let ramp = ramping.map(|pool| pool.config.slow_start.factor(since, self.endpoints.refreshed()));
-        load.ramp = ramp.fold(1.0, f64::min);
-        Some(load)
+        ramp.fold(1.0, f64::min)
+    }
+
+    /// What rules may ask of each endpoint of a pool, those included that may not
+    /// be picked, in the order of their slots. Whatever the buffer held is dropped.
+    /// O(endpoints of the pool): for a caller who would else ask for one after another.
+    pub fn standings(&self, pool: PoolId, out: &mut Vec<(EndpointId, EndpointStanding)>) {
+        out.clear();
+        let members = self.get(pool).map_or(&[][..], Pool::members);
+        out.extend(members.iter().map(|&slot| {
+            let row = self.endpoints.row(slot);
+            let standing = EndpointStanding {
+                in_flight: row.requests,
+                owed_ms: f64::from(row.owed_ms()),
+                prefill_factor: f64::from(row.prefill_factor),
+                decode_factor: f64::from(row.decode_factor),
+                weight: self.endpoints.weight(slot),
+                ramp: self.ramp(slot),
+            };
+            (self.endpoints.id(slot), standing)
+        }));
     }
 
     /// The name of an endpoint; none when it left.
@@ -279,6 +310,17 @@ impl Gate {
     /// The newest decisions, newest first.
     pub fn decisions(&self, last: usize) -> impl Iterator<Item = &DecisionRecord> {
         self.decisions.newest(last)
+    }
+
+    /// An endpoint's weight is new: it says something of those beside it as well.
+    fn weigh(&mut self, slot: u32, now: Time) {
+        for (at, pool) in self.pools.iter().enumerate() {
+            let Some(pool) = pool.as_ref().filter(|pool| pool.has(slot)) else { continue };
+            // Of pools that share an endpoint the first one's members tell what its weight means.
+            let first =
+                |slot| self.pools.iter().position(|pool| pool.as_ref().is_some_and(|pool| pool.has(slot)));
+            self.endpoints.weigh(pool.members(), |slot| first(slot) == Some(at), now);
+        }
     }
 
     fn refresh(&mut self, slot: u32, now: Time) {

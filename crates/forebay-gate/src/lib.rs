@@ -29,7 +29,7 @@ mod verdict;
 mod without;
 
 pub use admit::AdmissionConfig;
-pub use endpoints::{EndpointLoad, SpeedView};
+pub use endpoints::{EndpointLoad, EndpointStanding, SpeedView};
 pub use event::{Effects, Event, Progress};
 pub use explain::{Candidate, DecisionRecord};
 pub use forebay_predict::ErrorSummary;
@@ -46,5 +46,7 @@ pub use without::Without;
 
 #[cfg(test)]
 mod peers_tests;
+#[cfg(test)]
+mod pool_tests;
 #[cfg(test)]
 mod tests;

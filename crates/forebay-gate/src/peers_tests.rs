@@ -215,3 +215,19 @@ fn a_prefix_that_gateways_share_fills_the_memory_once() {
     tell(&a, 0, &mut b, at(4));
     assert!((b.endpoints.distinct_share(slot, 64.0, 10.0) - 0.5).abs() < 0.01);
 }
+
+#[test]
+fn words_after_a_long_silence_are_numbers() {
+    // Nothing was sent here for more than half an hour.
+    let ((mut a, ids), (mut b, _)) = (gate(1, 2), gate(2, 2));
+    let now = at(3_000_000);
+    let (_, endpoint) = go(&mut a, now);
+    tell(&a, 0, &mut b, now);
+    for id in &ids {
+        let slot = b.endpoints.slot(*id).unwrap();
+        let share = b.endpoints.prefill_share(slot, b.endpoints.decay(now));
+        assert!(share.is_finite(), "{share}");
+        assert_eq!(share > 0.0, *id == endpoint, "{share}");
+    }
+    assert_ne!(go(&mut b, now).1, endpoint);
+}

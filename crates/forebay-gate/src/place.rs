@@ -95,13 +95,14 @@ fn choose(
     let facts = &*ticket.facts;
     let fallback = pool.in_fallback();
     let ready = narrow(now, ticket, pool, endpoints, standing, scratch);
-    let Pool { config, policy, fallback: instead, shadow, learned, ramping, .. } = pool;
+    let Pool { config, policy, fallback: instead, shadow, learned, ramping, eligible, .. } = pool;
     learned.refresh(now, &scratch.candidates, endpoints);
     let weights = config.weights();
     let class = learned.class_of(facts, &weights);
     let view = View {
         now,
         candidates: &scratch.candidates,
+        eligible,
         endpoints,
         facts,
         held: &scratch.held,
@@ -141,6 +142,7 @@ fn choose(
     record.in_flight = endpoints.in_flight(pick.slot);
     record.prompt_tokens = facts.prompt_tokens;
     record.output_tokens = facts.output_tokens;
+    record.weights = weights;
     record.set_top(scratch.top.iter().enumerate().map(|(lane, &slot)| Candidate {
         endpoint: endpoints.id(slot),
         terms: priced.terms(lane, &block, &common),

@@ -1,5 +1,7 @@
 //! A pool: endpoints that can stand in for each other, with one policy.
 
+use std::time::Duration;
+
 use forebay_core::Time;
 use forebay_predict::{ErrorSummary, Trust};
 use serde::{Deserialize, Serialize};
@@ -51,18 +53,17 @@ pub struct PoolConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OrcaConfig {
     /// A weight is not used until reports have come for so long.
-    pub blackout_period: std::time::Duration,
+    pub blackout_period: Duration,
     /// Without a report for so long a weight is unknown again.
-    pub weight_expiration_period: std::time::Duration,
+    pub weight_expiration_period: Duration,
     /// Weights are computed anew so often; at least 100 ms.
-    pub weight_update_period: std::time::Duration,
+    pub weight_update_period: Duration,
     /// What errors count for beside utilisation; 0 or more.
     pub error_utilization_penalty: f64,
 }
 
 impl Default for OrcaConfig {
     fn default() -> OrcaConfig {
-        use std::time::Duration;
         OrcaConfig {
             blackout_period: Duration::from_secs(10),
             weight_expiration_period: Duration::from_secs(180),
@@ -96,6 +97,10 @@ impl PoolConfig {
         self.prices.unwrap_or_else(|| self.profile.weights())
     }
 }
+
+/// An endpoint that became ready within this time of the first request came with
+/// the others: not all answer their first probe at once.
+const TOGETHER: Duration = Duration::from_secs(2);
 
 /// A pool as people see it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -160,7 +165,7 @@ pub(crate) struct Pool {
     members: Vec<u32>,
     /// Slots of the members that may be picked, sorted; kept up to date on
     /// change, so that a pick starts from a ready list.
-    eligible: Vec<u32>,
+    pub(crate) eligible: Vec<u32>,
     /// Their places in the order that all gateways agree on, by slot, and how
     /// many there are; empty until there are several gateways.
     ring: Vec<u32>,
@@ -212,7 +217,8 @@ impl Pool {
     /// Recomputes who may be picked; O(members), on membership changes only.
     ///
     /// An endpoint ramps up only beside others that carry the load meanwhile:
-    /// when every one is new, there is nobody to spare them.
+    /// those that have ramped up, and those that were serving before it became
+    /// ready. When every one is new, there is nobody to spare them.
     pub(crate) fn refresh(&mut self, endpoints: &Endpoints, now: Time) {
         self.eligible.clear();
         self.eligible.extend(self.members.iter().filter(|&&s| endpoints.is_ready(s)));
@@ -221,25 +227,47 @@ impl Pool {
         }
         self.ramping.clear();
         let ramps = |slot: u32| self.config.slow_start.is_ramping(endpoints.ready_since(slot), now);
-        self.ramping.extend(self.eligible.iter().copied().filter(|&slot| ramps(slot)));
-        if self.ramping.len() == self.eligible.len() {
-            self.ramping.clear();
-        }
+        let established = self.eligible.iter().any(|&slot| !ramps(slot));
+        let serving = self.eligible.iter().filter_map(|&slot| endpoints.serving_since(slot)).min();
+        let late = |slot: u32| match (serving, endpoints.ready_since(slot)) {
+            (Some(first), Some(ready)) => ready.since(first) > TOGETHER,
+            _ => false,
+        };
+        let newcomer = |slot: &u32| ramps(*slot) && (established || late(*slot));
+        self.ramping.extend(self.eligible.iter().copied().filter(newcomer));
     }
 
     /// Those whose ramp is over have their whole share from now on.
-    pub(crate) fn end_ramps(&mut self, endpoints: &mut Endpoints, now: Time) {
-        if self.ramping.is_empty() {
-            return;
-        }
+    pub(crate) fn end_ramps(&mut self, endpoints: &Endpoints, now: Time) {
         let slow_start = self.config.slow_start;
-        self.ramping.retain(|&slot| {
-            let ramps = slow_start.is_ramping(endpoints.ready_since(slot), now);
-            if !ramps {
-                endpoints.set_ramped(slot);
-            }
-            ramps
-        });
+        self.ramping.retain(|&slot| slow_start.is_ramping(endpoints.ready_since(slot), now));
+    }
+
+    /// Whether it ramps up.
+    pub(crate) fn is_ramping(&self, slot: u32) -> bool {
+        self.ramping.binary_search(&slot).is_ok()
+    }
+
+    /// The weight that its policy counts an endpoint with; none where it goes by
+    /// none, or knows none yet.
+    pub(crate) fn weight_in_use(&self, slot: u32, endpoints: &Endpoints) -> Option<f64> {
+        match self.config.policy {
+            PolicyKind::OrcaWeightedRoundRobin => self.policy.reported_weight(slot, endpoints),
+            PolicyKind::WeightedRoundRobin
+            | PolicyKind::Random
+            | PolicyKind::LeastRequest
+            | PolicyKind::PowerOfTwo
+            | PolicyKind::LeastWork
+            | PolicyKind::ConsistentHash
+            | PolicyKind::PrefixAffinity
+            | PolicyKind::SessionAffinity => Some(endpoints.capacity(slot, self.config.dynamic_weights)),
+            PolicyKind::Predictive
+            | PolicyKind::Learned
+            | PolicyKind::LeastLatency
+            | PolicyKind::LeastQueue
+            | PolicyKind::Prequal
+            | PolicyKind::RoundRobin => None,
+        }
     }
 
     /// This gateway's part of the fleet for cold prompts; none when it is all.
@@ -268,6 +296,11 @@ impl Pool {
 
     pub(crate) fn has(&self, slot: u32) -> bool {
         self.members.binary_search(&slot).is_ok()
+    }
+
+    /// Slots of every member, sorted.
+    pub(crate) fn members(&self) -> &[u32] {
+        &self.members
     }
 
     pub(crate) fn eligible(&self) -> &[u32] {

@@ -97,6 +97,7 @@ impl Gate {
         let (facts, sending) = (std::sync::Arc::clone(facts), *sending);
         let failed = matches!(outcome.end, EndKind::Failed(failure) if failure.is_fault());
         let finished = outcome.end == EndKind::Finished;
+        self.endpoints.count_end(sending.slot, finished, failed, now);
         let tokens = outcome.usage.map_or(0, |usage| usage.completion_tokens);
         let tpot = match sending.first_token.or(outcome.ttft) {
             Some(first) if finished && tokens >= MIN_TOKENS => {

@@ -2,7 +2,7 @@
 
 use forebay_core::{EndpointId, Time};
 
-use super::Endpoints;
+use super::{EPOCH, Endpoints};
 use serde::{Deserialize, Serialize};
 
 use crate::peers::PeerLoad;
@@ -28,6 +28,11 @@ impl Endpoints {
     /// Takes in what other gateways have there, all together. What they sent
     /// lately decays from now on as this Gate's own.
     pub(crate) fn set_peers(&mut self, slot: u32, sum: PeerLoad, now: Time) {
+        // Nothing may have been sent for long: see `send`. Later than there, so
+        // that one that sends is what moves it where both happen.
+        if now.since(self.epoch) > 2 * EPOCH {
+            self.move_epoch(now);
+        }
         let scale = self.decay(now).recip() as f32;
         if self.peers.len() < self.rows.len() {
             self.peers.resize(self.rows.len(), PeerSum::default());

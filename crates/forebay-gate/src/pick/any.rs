@@ -6,6 +6,7 @@ use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 use super::{Note, Observed, Pick, Policy, View};
+use crate::endpoints::Endpoints;
 use crate::policy_kind::PolicyKind;
 
 macro_rules! any_policy {
@@ -31,6 +32,10 @@ macro_rules! any_policy {
 
             fn backlog_ms(&self) -> f32 {
                 match self { $(AnyPolicy::$variant(policy) => policy.backlog_ms(),)+ }
+            }
+
+            fn reported_weight(&self, slot: u32, endpoints: &Endpoints) -> Option<f64> {
+                match self { $(AnyPolicy::$variant(policy) => policy.reported_weight(slot, endpoints),)+ }
             }
 
             fn note(&self) -> Note {

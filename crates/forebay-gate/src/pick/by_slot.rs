@@ -26,6 +26,12 @@ impl<T: Clone + Default> BySlot<T> {
         &mut row.1
     }
 
+    /// The value of whoever holds the slot now; none when it was not looked at yet.
+    pub(crate) fn get(&self, slot: u32, endpoints: &Endpoints) -> Option<&T> {
+        let row = self.rows.get(slot as usize)?;
+        (row.0 == Some(endpoints.id(slot))).then_some(&row.1)
+    }
+
     /// The value of the holder that was last looked at; none when nobody was.
     pub(crate) fn last(&mut self, slot: u32) -> Option<&mut T> {
         self.rows.get_mut(slot as usize).filter(|row| row.0.is_some()).map(|row| &mut row.1)

@@ -57,6 +57,7 @@ fn a_slower_endpoint_gets_less() {
         scene.endpoints.insert(slow, forebay_core::EndpointState::Ready, forebay_core::Time::ZERO).slot;
     scene.candidates.push(slot);
     scene.held.push(0);
+    scene.endpoints.weigh(&scene.candidates, |_| true, scene.now);
     let mut policy = LeastQueue::default();
     let mut counts = [0, 0];
     for _ in 0..30 {

@@ -56,6 +56,8 @@ pub(crate) struct View<'a> {
     pub(crate) now: Time,
     /// Slots that may be picked, in ascending order.
     pub(crate) candidates: &'a [u32],
+    /// Slots of the whole pool that may be picked for one request or another.
+    pub(crate) eligible: &'a [u32],
     pub(crate) endpoints: &'a Endpoints,
     pub(crate) facts: &'a RequestFacts,
     /// Tokens of the prompt held, by slot.
@@ -82,14 +84,7 @@ impl View<'_> {
     /// Relative capacity: as the operator says, or as observed; less while the
     /// endpoint ramps up.
     pub(crate) fn weight(&self, slot: u32) -> f64 {
-        let weight = match self.config.dynamic_weights {
-            false => self.endpoints.weight(slot),
-            true => {
-                let row = self.endpoints.row(slot);
-                1.0 / f64::from(row.per_token * row.step).sqrt().max(1e-6)
-            }
-        };
-        weight * self.ramp(slot)
+        self.endpoints.capacity(slot, self.config.dynamic_weights) * self.ramp(slot)
     }
 
     /// The share of its load that an endpoint may have while it ramps up, above
@@ -184,6 +179,12 @@ pub(crate) trait Policy {
     /// the policy does not look.
     fn backlog_ms(&self) -> f32 {
         0.0
+    }
+
+    /// The weight that it has for an endpoint from what that reported, as used
+    /// now; none while it has none.
+    fn reported_weight(&self, _slot: u32, _endpoints: &Endpoints) -> Option<f64> {
+        None
     }
 
     /// What to keep with the request that was just picked for.

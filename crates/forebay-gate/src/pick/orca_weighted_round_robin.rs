@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::by_slot::BySlot;
 use super::round_robin::RoundRobin;
 use super::{Pick, Policy, View};
+use crate::endpoints::Endpoints;
 use crate::policy_kind::PolicyKind;
 use crate::pool::OrcaConfig;
 
@@ -32,10 +33,16 @@ struct EndpointWeight {
 
 impl EndpointWeight {
     /// Takes in a report: `qps / (utilization + eps/qps · penalty)`. One
-    /// without requests or utilisation leaves everything as it was.
-    fn update(&mut self, at: Time, load: &OrcaLoad, penalty: f64) {
+    /// without utilisation leaves everything as it was, and so does one without
+    /// requests per second where `seen` has none either: those of this gateway
+    /// that finished and that failed there.
+    fn update(&mut self, at: Time, load: &OrcaLoad, seen: (f64, f64), penalty: f64) {
         let positive = |x: Option<f32>| x.filter(|x| x.is_finite() && *x > 0.0).map_or(0.0, f64::from);
-        let (qps, utilization, eps) = (positive(load.qps), positive(load.utilization), positive(load.eps));
+        let utilization = positive(load.utilization);
+        let (qps, eps) = match positive(load.qps) {
+            0.0 => seen,
+            told => (told, positive(load.eps)),
+        };
         if qps == 0.0 || utilization == 0.0 {
             return;
         }
@@ -71,6 +78,8 @@ struct Turn {
     /// 1 over its weight; 0 before it has one.
     period: f64,
     deadline: f64,
+    /// That weight, whole while it ramps up.
+    weight: f64,
 }
 
 /// gRPC's `weighted_round_robin` (proposal A58), which is Envoy's
@@ -82,6 +91,11 @@ struct Turn {
 /// first deadline is drawn from one period, each turn puts the next one a
 /// period later. On top, as in Envoy, the weight of an endpoint that ramps up
 /// is less. The pool's own weights do not count: what is reported is better.
+///
+/// Where a report has no requests per second, as those of vLLM and Triton, the
+/// rates at which this gateway's own requests finished and failed there stand
+/// for them: the proposal would know no weight. With several gateways each sees
+/// its part, which is the same part of every endpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OrcaWeightedRoundRobin {
     weights: BySlot<EndpointWeight>,
@@ -96,12 +110,14 @@ pub(crate) struct OrcaWeightedRoundRobin {
 }
 
 impl OrcaWeightedRoundRobin {
-    /// Reads every report and deals the turns anew; O(candidates).
+    /// Reads every report and deals the turns anew; O(eligible). Over the whole
+    /// pool, as the turns are of all, whoever may have the request that happens
+    /// to come when it is time.
     fn update(&mut self, view: &View<'_>, rng: &mut Pcg64Mcg) {
         self.updated = Some(view.now);
         let config = &view.config.orca;
         let (mut sum, mut known) = (0.0, 0u32);
-        for &slot in view.candidates {
+        for &slot in view.eligible {
             let weight = self.read(view, slot).get(view.now, config);
             sum += weight;
             known += u32::from(weight > 0.0);
@@ -110,7 +126,7 @@ impl OrcaWeightedRoundRobin {
         self.passed = 0.0;
         self.turns = BySlot::default();
         if self.mean > 0.0 {
-            for &slot in view.candidates {
+            for &slot in view.eligible {
                 self.deal(view, slot, rng);
             }
         }
@@ -129,7 +145,8 @@ impl OrcaWeightedRoundRobin {
             && ready_since.is_none_or(|since| report.at >= since)
         {
             state.read = Some(report.at);
-            state.update(report.at, &report.load, view.config.orca.error_utilization_penalty);
+            let seen = view.endpoints.end_rates(slot, view.now);
+            state.update(report.at, &report.load, seen, view.config.orca.error_utilization_penalty);
         }
         state
     }
@@ -142,7 +159,7 @@ impl OrcaWeightedRoundRobin {
         };
         let period = (weight * view.ramp(slot)).max(1e-12).recip();
         let deadline = self.passed + rng.random::<f64>() * period;
-        *self.turns.at(slot, view.endpoints) = Turn { period, deadline };
+        *self.turns.at(slot, view.endpoints) = Turn { period, deadline, weight };
     }
 }
 
@@ -175,6 +192,11 @@ impl Policy for OrcaWeightedRoundRobin {
         // One that could not be picked for a while does not make up for it.
         turn.deadline = self.passed + turn.period;
         Some(Pick { slot, score: deadline })
+    }
+
+    fn reported_weight(&self, slot: u32, endpoints: &Endpoints) -> Option<f64> {
+        let turn = self.turns.get(slot, endpoints)?;
+        (self.mean > 0.0 && turn.period > 0.0).then_some(turn.weight)
     }
 }
 

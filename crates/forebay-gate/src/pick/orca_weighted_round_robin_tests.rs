@@ -8,6 +8,9 @@ const CONFIG: OrcaConfig = OrcaConfig {
     error_utilization_penalty: 1.0,
 };
 
+/// Nothing of ours ended there.
+const UNSEEN: (f64, f64) = (0.0, 0.0);
+
 fn load(qps: f32, utilization: f32, eps: f32) -> OrcaLoad {
     OrcaLoad { qps: Some(qps), utilization: Some(utilization), eps: Some(eps), ..OrcaLoad::default() }
 }
@@ -33,12 +36,12 @@ fn the_weight_is_that_of_the_proposal() {
     ];
     for (qps, utilization, eps, penalty, want) in table {
         let mut weight = EndpointWeight::default();
-        weight.update(secs(1), &load(qps, utilization, eps), penalty);
+        weight.update(secs(1), &load(qps, utilization, eps), UNSEEN, penalty);
         assert!((weight.weight - want).abs() < 1e-3, "{qps} {utilization} {eps} {penalty}: {weight:?}");
         assert_eq!(weight.non_empty_since.is_some(), want > 0.0);
     }
     let mut weight = EndpointWeight::default();
-    weight.update(secs(1), &OrcaLoad::default(), 1.0);
+    weight.update(secs(1), &OrcaLoad::default(), UNSEEN, 1.0);
     assert_eq!(weight, EndpointWeight::default());
 }
 
@@ -47,19 +50,19 @@ fn blackout_and_expiration() {
     let mut weight = EndpointWeight::default();
     assert_eq!(weight.get(secs(1000), &CONFIG), 0.0);
     for at in 100..=109 {
-        weight.update(secs(at), &load(10.0, 0.5, 0.0), 1.0);
+        weight.update(secs(at), &load(10.0, 0.5, 0.0), UNSEEN, 1.0);
         assert_eq!(weight.get(secs(at), &CONFIG), 0.0, "blackout");
     }
     assert_eq!(weight.get(secs(110), &CONFIG), 20.0);
     // An empty report keeps the old weight and does not renew it.
-    weight.update(secs(200), &load(0.0, 0.5, 0.0), 1.0);
+    weight.update(secs(200), &load(0.0, 0.5, 0.0), UNSEEN, 1.0);
     assert_eq!(weight.get(secs(109 + 179), &CONFIG), 20.0);
     assert_eq!(weight.get(secs(109 + 180), &CONFIG), 0.0, "expired");
-    weight.update(secs(300), &load(10.0, 0.5, 0.0), 1.0);
+    weight.update(secs(300), &load(10.0, 0.5, 0.0), UNSEEN, 1.0);
     assert_eq!(weight.get(secs(309), &CONFIG), 0.0, "blackout begins anew");
     assert_eq!(weight.get(secs(310), &CONFIG), 20.0);
     let mut weight = EndpointWeight::default();
-    weight.update(secs(1), &load(10.0, 0.5, 0.0), 1.0);
+    weight.update(secs(1), &load(10.0, 0.5, 0.0), UNSEEN, 1.0);
     let none = OrcaConfig { blackout_period: Duration::ZERO, ..CONFIG };
     assert_eq!(weight.get(secs(1), &none), 20.0);
 }
@@ -103,6 +106,36 @@ fn with_fewer_than_two_weights_each_goes_in_turn() {
     scene.endpoints.set_orca(0, scene.now, load(100.0, 0.1, 0.0));
     scene.endpoints.set_orca(1, scene.now, load(100.0, 0.9, 0.0));
     assert_eq!(scene.counts(&mut policy, 10), [5, 5]);
+}
+
+#[test]
+fn what_ended_here_stands_for_requests_that_a_report_does_not_count() {
+    let update = |load: &OrcaLoad, seen| {
+        let mut weight = EndpointWeight::default();
+        weight.update(secs(1), load, seen, 1.0);
+        weight.weight
+    };
+    let kv = OrcaLoad { utilization: Some(0.5), ..OrcaLoad::default() };
+    assert_eq!(update(&kv, (4.0, 0.0)), 8.0);
+    assert_eq!(update(&kv, (4.0, 2.0)), 4.0, "failures as a report's errors");
+    assert_eq!(update(&kv, UNSEEN), 0.0);
+    assert_eq!(update(&load(10.0, 0.5, 0.0), (4.0, 2.0)), 20.0, "what is reported is better");
+}
+
+#[test]
+fn a_request_that_few_may_have_leaves_the_weights_of_all_as_they_are() {
+    let (mut scene, mut policy) =
+        reported(&[Some(load(100.0, 0.5, 0.0)), Some(load(100.0, 0.25, 0.0)), Some(load(100.0, 0.5, 0.0))]);
+    scene.eligible = Some(vec![0, 1, 2]);
+    scene.after(Duration::from_secs(1));
+    // Only one endpoint has the version that is asked for when weights are read.
+    scene.candidates = vec![2];
+    assert_eq!(scene.pick(&mut policy), 2);
+    scene.candidates = vec![0, 1, 2];
+    let counts = scene.counts(&mut policy, 400);
+    for (count, want) in counts.iter().zip([100, 200, 100]) {
+        assert!(count.abs_diff(want) <= 2, "{counts:?}");
+    }
 }
 
 #[test]

@@ -15,6 +15,8 @@ use crate::row::Charge;
 pub(super) struct Scene {
     pub(super) endpoints: Endpoints,
     pub(super) candidates: Vec<u32>,
+    /// Those of the whole pool, where others are not candidates.
+    pub(super) eligible: Option<Vec<u32>>,
     pub(super) ramping: Vec<u32>,
     pub(super) held: Vec<u32>,
     pub(super) now: Time,
@@ -30,6 +32,7 @@ impl Scene {
         let mut scene = Scene {
             endpoints: Endpoints::default(),
             candidates: Vec::new(),
+            eligible: None,
             ramping: Vec::new(),
             held: vec![0; endpoints],
             now: Time::from_nanos(1_000_000_000_000),
@@ -65,6 +68,7 @@ impl Scene {
         View {
             now: self.now,
             candidates: &self.candidates,
+            eligible: self.eligible.as_ref().unwrap_or(&self.candidates),
             endpoints: &self.endpoints,
             facts: &self.facts,
             held: &self.held,

@@ -53,6 +53,7 @@ impl Choose for AnyPolicy {
         let view = View {
             now,
             candidates,
+            eligible: candidates,
             endpoints,
             facts,
             held,

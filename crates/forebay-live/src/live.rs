@@ -11,7 +11,7 @@ use forebay_core::{
     PrefixMatch, RequestFacts, TicketId, Time,
 };
 use forebay_gate::{
-    DecisionRecord, EndpointLoad, Event, PoolConfig, PoolLoad, Progress, Refusal, RepickReason, Verdict,
+    DecisionRecord, EndpointLoad, EndpointStanding, Event, PoolConfig, PoolLoad, Progress, Refusal, RepickReason, Verdict,
 };
 use forebay_prefix::{IndexConfig, Matches, PrefixIndex};
 use parking_lot::{Mutex, RwLock};
@@ -502,6 +502,15 @@ impl<M> Live<M> {
     /// What is known of one endpoint's load; none when it left.
     pub fn load(&self, key: EndpointKey) -> Option<EndpointLoad> {
         self.gate(key.gate)?.lock().gate.load(key.id)
+    }
+
+    /// Where each endpoint of a pool stands, in the order of their ids, read under
+    /// one lock. Whatever the buffer held is dropped.
+    pub fn standings(&self, pool: PoolId, out: &mut Vec<(EndpointId, EndpointStanding)>) {
+        match self.guarded(pool) {
+            Some((_, guarded)) => guarded.cell.lock().gate.standings(pool, out),
+            None => out.clear(),
+        }
     }
 
     /// What the shell keeps of an endpoint; none when it left.

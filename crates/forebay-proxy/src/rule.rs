@@ -1,7 +1,9 @@
 //! Asking a pool's rule about every candidate, before the Gate's lock is taken.
 
+use std::cell::Cell;
+
 use forebay_core::{CandidateCost, EndpointId, PoolId, RequestFacts};
-use forebay_gate::{Refusal, RefuseReason};
+use forebay_gate::{EndpointStanding, Refusal, RefuseReason};
 use forebay_live::EndpointKey;
 use forebay_rule::{EndpointVars, RequestVars, Rule, Variable, Verdict};
 
@@ -28,6 +30,11 @@ const OF_THE_GATE: [Variable; 6] = [
     Variable::Ramp,
 ];
 
+thread_local! {
+    /// Kept for its memory, from one request of this worker to the next.
+    static STANDINGS: Cell<Vec<(EndpointId, EndpointStanding)>> = const { Cell::new(Vec::new()) };
+}
+
 /// What a pool's rule said of all its endpoints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asked {
@@ -39,7 +46,6 @@ pub(crate) struct Asked {
 /// the facts; those that change nothing are left out.
 pub(crate) fn ask(proxy: &Proxy, route: &Route, facts: &mut RequestFacts) -> Asked {
     let (Some(rule), Some(signals)) = (&route.pool.rule, proxy.candidates()) else { return Asked::default() };
-    let live = proxy.live();
     let session = match facts.session {
         Some(session) if rule.reads(Variable::Session) => format!("{session:016x}"),
         _ => String::new(),
@@ -54,7 +60,11 @@ pub(crate) fn ask(proxy: &Proxy, route: &Route, facts: &mut RequestFacts) -> Ask
         session: &session,
     };
     let held = held(proxy, rule, facts);
-    let of_the_gate = OF_THE_GATE.iter().any(|variable| rule.reads(*variable));
+    let mut standings = STANDINGS.take();
+    standings.clear();
+    if OF_THE_GATE.iter().any(|variable| rule.reads(*variable)) {
+        proxy.live().standings(route.pool.id, &mut standings);
+    }
     let mut asked = Asked::default();
     let costs = &mut facts.costs;
     signals.each(route.pool.id, &mut |key, told| {
@@ -62,13 +72,14 @@ pub(crate) fn ask(proxy: &Proxy, route: &Route, facts: &mut RequestFacts) -> Ask
         if let Ok(at) = held.binary_search_by_key(&key.id, |(endpoint, _)| *endpoint) {
             vars.held_tokens = f64::from(held[at].1);
         }
-        if of_the_gate && let Some(load) = live.load(key) {
-            vars.in_flight = f64::from(load.in_flight);
-            vars.owed_ms = load.owed_ms;
-            vars.prefill_factor = load.speed.prefill_factor;
-            vars.decode_factor = load.speed.decode_factor;
-            vars.weight = load.weight;
-            vars.ramp = load.ramp;
+        if let Ok(at) = standings.binary_search_by_key(&key.id, |(endpoint, _)| *endpoint) {
+            let standing = &standings[at].1;
+            vars.in_flight = f64::from(standing.in_flight);
+            vars.owed_ms = standing.owed_ms;
+            vars.prefill_factor = standing.prefill_factor;
+            vars.decode_factor = standing.decode_factor;
+            vars.weight = standing.weight;
+            vars.ramp = standing.ramp;
         }
         asked.of += 1;
         let cost_ms = match rule.eval(&request, &vars) {
@@ -81,6 +92,7 @@ pub(crate) fn ask(proxy: &Proxy, route: &Route, facts: &mut RequestFacts) -> Ask
         };
         costs.push(CandidateCost { endpoint: key.id, cost_ms });
     });
+    STANDINGS.set(standings);
     asked
 }
 

@@ -16,7 +16,6 @@ use http::{HeaderValue, Request, StatusCode, Uri, Version, header};
 use crate::endpoint::Endpoint;
 use crate::model_route::Route;
 use crate::naming::Naming;
-use crate::orca;
 use crate::problem::Problem;
 use crate::relay::{Relay, Stopped};
 use crate::settle::Settle;
@@ -81,7 +80,7 @@ pub(crate) async fn forward(
     let held_tokens = settle.ticket().map_or(0, |ticket| ticket.held_tokens());
     settle.head(answer.head.status);
     let mut head = answer.head;
-    orca::take(&mut head.headers, &route.pool, settle.ticket());
+    settle.report(&mut head.headers);
     let watching = Watching::new(api, &head.headers);
     let mut relay = Box::new(Relay::new(answer.body, watching, timer, settle));
     relay.take_in(read);

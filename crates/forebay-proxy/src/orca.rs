@@ -1,4 +1,4 @@
-//! What an answer's head says of its endpoint's load (ORCA).
+//! What an answer says of its endpoint's load (ORCA), in its head or its trailers.
 
 use forebay_core::OrcaLoad;
 use forebay_live::Ticket;
@@ -8,7 +8,7 @@ use http::HeaderMap;
 use crate::endpoint::Endpoint;
 use crate::pool_route::PoolRoute;
 
-/// Takes the report out of an answer's head and tells the Gate of it.
+/// Takes the report out of an answer's head or trailers and tells the Gate of it.
 ///
 /// It is between the endpoint and us: a client that balances by it would take
 /// one endpoint's load for the gateway's.

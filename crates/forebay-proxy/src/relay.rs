@@ -236,7 +236,10 @@ impl Relay {
     }
 
     fn finish(&mut self) {
-        self.body = None;
+        // Only the load report in them is for anybody, and that is us.
+        if let Some(mut trailers) = self.body.take().and_then(|mut body| body.take_trailers()) {
+            self.settle.report(&mut trailers);
+        }
         if let Some(editor) = &mut self.editor {
             let mut out = Vec::new();
             editor.finish(&mut out);

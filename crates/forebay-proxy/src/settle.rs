@@ -6,11 +6,12 @@ use std::time::Duration;
 use forebay_core::{EndKind, Failure, Outcome, Usage};
 use forebay_live::Ticket;
 use forebay_metrics::OutcomeLabel;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use tokio::time::Instant;
 
 use crate::endpoint::Endpoint;
 use crate::model_route::Route;
+use crate::orca;
 use crate::proxy::Proxy;
 
 /// What a client that left is counted as; nginx's number.
@@ -84,6 +85,12 @@ impl Settle {
 
     pub(crate) fn forwarded_again(&mut self) {
         self.forwarded = Instant::now();
+    }
+
+    /// Tells the Gate what the endpoint says of its load in these fields, and
+    /// takes that out of them.
+    pub(crate) fn report(&mut self, fields: &mut HeaderMap) {
+        orca::take(fields, &self.route.pool, self.ticket.as_mut());
     }
 
     /// The head of an answer came, which proves nothing yet.

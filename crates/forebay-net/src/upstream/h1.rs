@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use forebay_metrics::EndpointMetrics;
-use http::Request;
+use http::{HeaderMap, Request};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, Connection, SendRequest};
@@ -142,6 +142,7 @@ async fn exchange(
                 upstream: Arc::clone(upstream),
                 worker,
                 ended: false,
+                trailers: None,
             })
         })),
         Some(Err(mut error)) => {
@@ -160,6 +161,7 @@ pub(super) struct Body {
     upstream: Arc<Upstream>,
     worker: usize,
     ended: bool,
+    pub(super) trailers: Option<Box<HeaderMap>>,
 }
 
 impl Body {
@@ -171,8 +173,8 @@ impl Body {
             match Pin::new(&mut self.incoming).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
-                    // Trailers are not relayed.
-                    _ => {}
+                    Ok(_) => {}
+                    Err(frame) => self.trailers = frame.into_trailers().ok().map(Box::new),
                 },
                 Poll::Ready(Some(Err(error))) => {
                     self.wire = None;

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::Request;
+use http::{HeaderMap, Request};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
@@ -117,7 +117,7 @@ pub(super) async fn send(
         match shared.sender.try_send_request(request).await {
             Ok(response) => {
                 return Ok(answer(response, |incoming| {
-                    Kind::H2(Body { incoming, _stream: stream, ended: false })
+                    Kind::H2(Body { incoming, _stream: stream, ended: false, trailers: None })
                 }));
             }
             Err(mut error) => {
@@ -176,6 +176,7 @@ pub(super) struct Body {
     incoming: Incoming,
     _stream: Stream,
     ended: bool,
+    pub(super) trailers: Option<Box<HeaderMap>>,
 }
 
 impl Body {
@@ -184,7 +185,8 @@ impl Body {
             match ready!(Pin::new(&mut self.incoming).poll_frame(cx)) {
                 Some(Ok(frame)) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => return Poll::Ready(Some(Ok(data))),
-                    _ => {}
+                    Ok(_) => {}
+                    Err(frame) => self.trailers = frame.into_trailers().ok().map(Box::new),
                 },
                 Some(Err(error)) => return Poll::Ready(Some(Err(AnswerError::from_hyper(&error)))),
                 None => {

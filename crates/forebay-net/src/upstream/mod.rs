@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use forebay_metrics::EndpointMetrics;
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body_util::Full;
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -103,6 +103,15 @@ impl AnswerBody {
         match &self.kind {
             Kind::H1(body) => body.is_end(),
             Kind::H2(body) => body.is_end(),
+        }
+    }
+
+    /// What came after the end: fields that the engine knew only then. They are
+    /// given once, and only when the end was seen.
+    pub fn take_trailers(&mut self) -> Option<Box<HeaderMap>> {
+        match &mut self.kind {
+            Kind::H1(body) => body.trailers.take(),
+            Kind::H2(body) => body.trailers.take(),
         }
     }
 
@@ -260,3 +269,5 @@ fn answer<B>(response: Response<B>, kind: impl FnOnce(B) -> Kind) -> Answer {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trailers_tests;

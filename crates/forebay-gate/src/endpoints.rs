@@ -3,6 +3,7 @@
 //! Load is never only a stale report: what this Gate sent and what has not
 //! ended is changed the moment it changes, and a report adds what others sent.
 
+mod foreign;
 mod peers;
 mod served;
 mod speeds;
@@ -15,7 +16,7 @@ use std::time::Duration;
 use forebay_core::{
     EndpointFacts, EndpointId, EndpointState, LoadReport, ModelId, OrcaLoad, Time, VersionId,
 };
-use forebay_predict::{ClassFit, NetworkTime, Speeds, StepModel};
+use forebay_predict::{ClassFit, Ewma, NetworkTime, Speeds, StepModel};
 use serde::{Deserialize, Serialize};
 
 use self::peers::PeerSum;
@@ -124,6 +125,8 @@ pub(crate) struct Endpoints {
     runs: Vec<Runs>,
     residents: Vec<Residents>,
     network: NetworkTime,
+    /// Prefill of a request as it usually is, in milliseconds of its class.
+    usual_prefill_ms: Ewma,
     /// Which step model each follows.
     class: Vec<u16>,
     classes: BTreeMap<String, u16>,
@@ -160,6 +163,7 @@ impl Default for Endpoints {
             runs: Vec::new(),
             residents: Vec::new(),
             network: NetworkTime::new(),
+            usual_prefill_ms: Ewma::new(0.99, 50.0, 10.0),
             class: Vec::new(),
             classes: BTreeMap::new(),
             models: Vec::new(),
@@ -297,8 +301,7 @@ impl Endpoints {
         self.report[i] = None;
         self.orca[i] = None;
         self.residents[i].forget();
-        self.rows[i].foreign_requests = 0.0;
-        self.rows[i].foreign_tokens = 0.0;
+        self.rows[i].fade_foreign(0.0);
     }
 
     pub(crate) fn ready_since(&self, slot: u32) -> Option<Time> {
@@ -321,33 +324,6 @@ impl Endpoints {
             self.learn_overlap(slot, usage / memory);
         }
         self.report[i] = Some(report);
-    }
-
-    /// What the report counts beyond what this Gate sent is others' load.
-    ///
-    /// A report is some milliseconds old, so that it can count requests of ours
-    /// that have ended since: the larger of our count now and then is taken
-    /// off, and what is left moves the estimate only half the way.
-    fn learn_foreign(&mut self, slot: u32, report: &LoadReport) {
-        let (Some(running), waiting) = (report.running, report.waiting.unwrap_or(0)) else { return };
-        let peers = self.peer(slot);
-        let row = &mut self.rows[slot as usize];
-        let ours = row.requests.max(row.reported_requests).saturating_add(peers.requests);
-        row.reported_requests = row.requests;
-        let others = running.saturating_add(waiting).saturating_sub(ours) as f32;
-        let memory = match (report.kv_usage, row.inverse_memory > 0.0) {
-            (Some(usage), true) => {
-                (usage / row.inverse_memory - row.context.saturating_add(peers.context) as f32).max(0.0)
-            }
-            _ => 0.0,
-        };
-        let tokens = if others > 0.0 { memory } else { 0.0 };
-        row.foreign_requests += (others - row.foreign_requests) * 0.5;
-        row.foreign_tokens += (tokens - row.foreign_tokens) * 0.5;
-        if row.foreign_requests < 0.05 {
-            row.foreign_requests = 0.0;
-            row.foreign_tokens = 0.0;
-        }
     }
 
     pub(crate) fn set_orca(&mut self, slot: u32, at: Time, load: OrcaLoad) {
@@ -430,6 +406,7 @@ impl Endpoints {
         let i = slot as usize;
         self.picked[i] += 1;
         self.serving_since[i].get_or_insert(now);
+        self.usual_prefill_ms.add(f64::from(sent.prefill_ms.max(0.0)));
         let leaf = self.runs[i].insert(sent.chain);
         let row = &mut self.rows[i];
         let charge = Charge {

@@ -226,7 +226,8 @@ fn sending(view: &View<'_>, slot: u32, block: &cost::Block, priced: &cost::Price
     let prompt = f64::from(view.facts.prompt_tokens);
     let held = f64::from(view.held(slot)).min(prompt);
     let prefill = model.prefill_ms(prompt - held, held);
-    let owed = row.owed_us.saturating_add(endpoints.peer(slot).owed_us) as f64 * 1e-3;
+    let owed = row.owed_us.saturating_add(endpoints.peer(slot).owed_us) as f64 * 1e-3
+        + f64::from(row.foreign_owed_ms);
     // The wait for memory is the one that was priced, less the endpoint's own slowness.
     let memory = f64::from(priced.backlog[0] - block.owed[0]) / f64::from(row.decode_factor);
     let base = Predicted {

@@ -45,6 +45,10 @@ pub(crate) struct Row {
     pub(crate) classes: [u32; SLO_CLASSES],
     /// Requests there that this gateway did not send, as reported.
     pub(crate) foreign_requests: f32,
+    /// Those of them that wait in the engine's queue.
+    pub(crate) foreign_waiting: f32,
+    /// The prefill of those, in milliseconds at the class's own speed.
+    pub(crate) foreign_owed_ms: f32,
     /// Their tokens of KV memory.
     pub(crate) foreign_tokens: f32,
     /// Requests of ours in flight when the last report was taken in.
@@ -81,6 +85,8 @@ impl Default for Row {
             waited_until: forebay_core::Time::ZERO,
             classes: [0; SLO_CLASSES],
             foreign_requests: 0.0,
+            foreign_waiting: 0.0,
+            foreign_owed_ms: 0.0,
             foreign_tokens: 0.0,
             reported_requests: 0,
             network_ms: 0.0,
@@ -125,9 +131,22 @@ impl Row {
         self.requests == self.streams && self.waited_until <= since && self.foreign_requests == 0.0
     }
 
-    /// Prefill owed, in milliseconds at its own speed.
+    /// What others have there counts only so much of what it did.
+    pub(crate) fn fade_foreign(&mut self, kept: f32) {
+        self.foreign_requests *= kept;
+        self.foreign_waiting *= kept;
+        self.foreign_owed_ms *= kept;
+        self.foreign_tokens *= kept;
+    }
+
+    /// Prefill of this gateway's requests owed, in milliseconds at its own speed.
     pub(crate) fn owed_ms(&self) -> f32 {
         self.owed_us as f32 * 1e-3 * self.prefill_factor
+    }
+
+    /// The same with what is reported of others.
+    pub(crate) fn all_owed_ms(&self) -> f32 {
+        (self.owed_us as f32 * 1e-3 + self.foreign_owed_ms) * self.prefill_factor
     }
 
     /// Requests there, this gateway's and others'.
@@ -135,9 +154,10 @@ impl Row {
         self.requests as f32 + self.foreign_requests
     }
 
-    /// Streams past their first token, with those of others.
+    /// Streams past their first token, with those of others: of these the
+    /// running ones are taken to be.
     pub(crate) fn all_streams(&self) -> f32 {
-        self.streams as f32 + self.foreign_requests
+        self.streams as f32 + (self.foreign_requests - self.foreign_waiting).max(0.0)
     }
 
     /// Context of everything in flight.

@@ -79,8 +79,7 @@ impl Endpoints {
             let fresh = self.report[i].is_some_and(|report| now.since(report.at) < 2 * REFRESH);
             self.rows[i].pass(now);
             if !fresh {
-                self.rows[i].foreign_requests *= fade;
-                self.rows[i].foreign_tokens *= fade;
+                self.rows[i].fade_foreign(fade);
             }
             self.refresh_row(slot);
         }

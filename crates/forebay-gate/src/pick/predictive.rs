@@ -130,7 +130,7 @@ pub(crate) fn block_of(view: &View<'_>, slots: &[u32], decay: f64) -> Block {
         let slot = slots.get(lane).copied().unwrap_or(first);
         let row = view.endpoints.row(slot);
         block.held[lane] = view.held(slot) as f32;
-        block.owed[lane] = row.owed_ms();
+        block.owed[lane] = row.all_owed_ms();
         block.requests[lane] = row.all_requests();
         block.streams[lane] = row.all_streams();
         block.usual[lane] = row.usual;

@@ -222,7 +222,7 @@ impl Gate {
                 let residents = self.endpoints.residents_mut(slot);
                 residents.set_slots(slots);
                 for adapter in adapters {
-                    residents.used(adapter, now);
+                    residents.runs(adapter);
                 }
             }
             _ => {}

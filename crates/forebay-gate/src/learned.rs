@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use forebay_core::{RequestFacts, Time};
-use forebay_predict::{Arrivals, ErrorStats, Ewma, TpotCorrection, Watchdog};
+use forebay_predict::{Arrivals, ErrorStats, Ewma, LoadTime, TpotCorrection, Watchdog};
 use serde::{Deserialize, Serialize};
 
 use crate::endpoints::Endpoints;
@@ -28,6 +28,8 @@ pub(crate) struct Learned {
     /// Share of a prompt that was held where it was sent.
     held: Ewma,
     correction: TpotCorrection,
+    /// What an endpoint takes to load an adapter.
+    adapter_load: LoadTime,
     classes: Vec<SloClass>,
     /// The fastest prefill of the pool, in milliseconds per token.
     fastest: f32,
@@ -62,6 +64,7 @@ impl Default for Learned {
             output: Ewma::new(0.99, 200.0, 10.0),
             held: Ewma::new(0.98, 0.0, 10.0),
             correction: TpotCorrection::new(),
+            adapter_load: LoadTime::new(),
             classes: Vec::new(),
             fastest: 0.0,
             fastest_at: Time::ZERO,
@@ -176,9 +179,25 @@ impl Learned {
         self.fastest
     }
 
-    /// Looks for the fastest endpoint, when that is due; O(candidates).
+    /// A first token came so many milliseconds later than it would have been
+    /// expected without its adapter to be loaded first.
+    pub(crate) fn adapter_loaded(&mut self, excess_ms: f64) {
+        self.adapter_load.observe(excess_ms);
+    }
+
+    pub(crate) fn adapter_load_ms(&self) -> f32 {
+        self.adapter_load.ms() as f32
+    }
+
+    /// Whether [`Learned::refresh`] has something to do.
+    pub(crate) fn is_due(&self, now: Time) -> bool {
+        self.fastest <= 0.0 || now.since(self.fastest_at) >= FASTEST_EVERY
+    }
+
+    /// Looks for the fastest endpoint among all that this gateway sends to,
+    /// when that is due; O(members).
     pub(crate) fn refresh(&mut self, now: Time, members: &[u32], endpoints: &Endpoints) {
-        if self.fastest > 0.0 && now.since(self.fastest_at) < FASTEST_EVERY {
+        if !self.is_due(now) {
             return;
         }
         self.fastest_at = now;

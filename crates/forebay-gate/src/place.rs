@@ -10,14 +10,13 @@ use crate::peers::Standing;
 use crate::pick::cost::{self, LANES};
 use crate::pick::{Policy, View, block_of, common, total_work};
 use crate::pool::Pool;
-use crate::ticket::{Sending, Stage, Ticket};
+use crate::residents::Residence;
+use crate::ticket::{Loading, Sending, Stage, Ticket};
 use crate::verdict::{Decision, Explanation};
 
 /// An endpoint that ramps up may have this many times its share of the mean
 /// load at once: none at all could not be told from a full one.
 const RAMP_ROOM: f64 = 1.0;
-/// What loading an adapter takes while nothing was measured, in milliseconds.
-const ADAPTER_LOAD_MS: f32 = 1_000.0;
 
 /// Memory of a pick, kept from one to the next. It is no state: every pick
 /// leaves it as it found it.
@@ -26,8 +25,13 @@ pub(crate) struct Scratch {
     candidates: Vec<u32>,
     /// Tokens held, by slot; zero but during a pick.
     held: Vec<u32>,
-    /// The operator's own costs, by slot; empty but during a pick.
+    /// The operator's own costs and what is lost with an adapter that is driven
+    /// out, by slot; empty but during a pick.
     extra: Vec<f32>,
+    /// What loading the adapter takes, by slot; empty but during a pick.
+    loading: Vec<f32>,
+    /// Who may be picked for requests that ask for nothing special.
+    members: Vec<u32>,
     top: Vec<u32>,
 }
 
@@ -47,7 +51,7 @@ impl Gate {
             true => Standing::ALONE,
             false => self.peers.standing(now, f64::from(pool.learned.arrivals_per_ms(now))),
         };
-        self.scratch.read(ticket, &self.endpoints);
+        self.scratch.read(now, ticket, &self.endpoints, pool.learned.adapter_load_ms());
         let chosen = choose(
             now,
             id,
@@ -94,9 +98,16 @@ fn choose(
 ) -> Option<(DecisionRecord, Sending)> {
     let facts = &*ticket.facts;
     let fallback = pool.in_fallback();
-    let ready = narrow(now, ticket, pool, endpoints, standing, scratch);
+    let restricted = narrow(now, ticket, pool, endpoints, standing, scratch);
+    if restricted && pool.learned.is_due(now) {
+        // What the pool is like does not depend on who asks.
+        let window = pool.window(standing);
+        let inside = |slot: &u32| window.as_ref().is_none_or(|window| window.has(*slot));
+        scratch.members.clear();
+        scratch.members.extend(pool.eligible().iter().copied().filter(inside));
+    }
     let Pool { config, policy, fallback: instead, shadow, learned, ramping, eligible, .. } = pool;
-    learned.refresh(now, &scratch.candidates, endpoints);
+    learned.refresh(now, if restricted { &scratch.members } else { &scratch.candidates }, endpoints);
     let weights = config.weights();
     let class = learned.class_of(facts, &weights);
     let view = View {
@@ -107,7 +118,7 @@ fn choose(
         facts,
         held: &scratch.held,
         extra: &scratch.extra,
-        ready,
+        loading: &scratch.loading,
         share: standing.share as f32,
         ramping,
         learned,
@@ -193,8 +204,16 @@ fn choose(
     };
     let in_flight = record.in_flight;
     let charge = endpoints.send(pick.slot, now, &sent);
+    let mut loading = None;
     if let Some(adapter) = facts.adapter {
-        endpoints.residents_mut(pick.slot).used(adapter, now);
+        let residents = endpoints.residents_mut(pick.slot);
+        let ms = scratch.loading.get(pick.slot as usize).copied().unwrap_or(0.0);
+        loading = match residents.residence(adapter) {
+            Residence::Loaded => None,
+            Residence::Loading(_) => Some(Loading { ms, first: false }),
+            Residence::Absent => Some(Loading { ms, first: true }),
+        };
+        residents.used(adapter, now);
     }
     let sending = Sending {
         slot: pick.slot,
@@ -207,6 +226,7 @@ fn choose(
         in_flight,
         note,
         met,
+        loading,
         first_token: None,
         counted: (now, 0),
     };
@@ -245,8 +265,8 @@ fn sending(view: &View<'_>, slot: u32, block: &cost::Block, priced: &cost::Price
 
 /// Who may be picked for this request: the eligible, less those that it must
 /// not go to. Endpoints that ramp up drop out while they have their share, and
-/// with several gateways those outside this one's window. Returns how many
-/// there were before the window.
+/// with several gateways those outside this one's window. Returns whether it is
+/// this request that must not go to some.
 fn narrow(
     now: Time,
     ticket: &Ticket,
@@ -254,7 +274,7 @@ fn narrow(
     endpoints: &mut Endpoints,
     standing: Standing,
     scratch: &mut Scratch,
-) -> usize {
+) -> bool {
     let facts = &*ticket.facts;
     let Scratch { candidates: out, extra, held, .. } = scratch;
     pool.end_ramps(endpoints, now);
@@ -274,10 +294,10 @@ fn narrow(
     {
         out.retain(|&slot| endpoints.serves(slot, adapter));
     }
+    let restricted = out.len() < pool.eligible().len();
     if !pool.ramping.is_empty() {
         rest_ramping(now, pool, endpoints, out);
     }
-    let ready = out.len();
     if let Some(window) = pool.window(standing) {
         let inside = |slot: &u32| {
             window.has(*slot) || 2 * held.get(*slot as usize).copied().unwrap_or(0) > facts.prompt_tokens
@@ -286,7 +306,7 @@ fn narrow(
             out.retain(inside);
         }
     }
-    ready
+    restricted
 }
 
 /// Endpoints that ramp up and have their share already drop out.
@@ -306,7 +326,7 @@ fn rest_ramping(now: Time, pool: &Pool, endpoints: &Endpoints, out: &mut Vec<u32
 
 impl Scratch {
     /// Spreads what is known of single endpoints over the slots.
-    fn read(&mut self, ticket: &Ticket, endpoints: &Endpoints) {
+    fn read(&mut self, now: Time, ticket: &Ticket, endpoints: &Endpoints, load_ms: f32) {
         let facts = &*ticket.facts;
         self.held.resize(endpoints.slots(), 0);
         for held in &facts.prefix.matches {
@@ -326,12 +346,21 @@ impl Scratch {
             }
         }
         let Some(adapter) = facts.adapter else { return };
-        for slot in 0..endpoints.slots() as u32 {
-            let residents = endpoints.residents(slot);
-            if !residents.is_loaded(adapter) {
-                // Driving another one out will cost its load again.
-                let times = if residents.is_full() { 2.0 } else { 1.0 };
-                self.extra[slot as usize] += times * ADAPTER_LOAD_MS;
+        self.loading.resize(endpoints.slots(), 0.0);
+        for slot in 0..endpoints.slots() {
+            let residents = endpoints.residents(slot as u32);
+            match residents.residence(adapter) {
+                Residence::Loaded => {}
+                Residence::Loading(since) => {
+                    self.loading[slot] = (load_ms - now.since(since).as_secs_f32() * 1e3).max(0.0);
+                }
+                Residence::Absent => {
+                    self.loading[slot] = load_ms;
+                    if residents.is_full() {
+                        // Driving another one out will cost its load again.
+                        self.extra[slot] += load_ms;
+                    }
+                }
             }
         }
     }
@@ -343,5 +372,6 @@ impl Scratch {
             }
         }
         self.extra.clear();
+        self.loading.clear();
     }
 }

@@ -6,6 +6,17 @@ use serde::{Deserialize, Serialize};
 /// Adapters taken to be loaded at one endpoint when it does not say how many fit.
 const USUAL_SLOTS: usize = 8;
 
+/// What a request for an adapter finds at an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Residence {
+    /// It is there.
+    Loaded,
+    /// A request before this one made the engine load it, since then.
+    Loading(Time),
+    /// It will have to be loaded.
+    Absent,
+}
+
 /// The adapters of one endpoint.
 ///
 /// Engines name the adapters that have requests running; one that was loaded
@@ -16,8 +27,8 @@ const USUAL_SLOTS: usize = 8;
 pub(crate) struct Residents {
     /// What the endpoint lists; none when it never said.
     listed: Option<Vec<ModelId>>,
-    /// Loaded, the latest used last.
-    loaded: Vec<(ModelId, Time)>,
+    /// Loaded, the latest used last; with since when, while it is being loaded.
+    loaded: Vec<(ModelId, Option<Time>)>,
     slots: Option<u32>,
 }
 
@@ -40,8 +51,12 @@ impl Residents {
     }
 
     /// Whether it is taken to be loaded.
-    pub(crate) fn is_loaded(&self, adapter: ModelId) -> bool {
-        self.loaded.iter().any(|(id, _)| *id == adapter)
+    pub(crate) fn residence(&self, adapter: ModelId) -> Residence {
+        match self.loaded.iter().find(|(id, _)| *id == adapter) {
+            Some((_, None)) => Residence::Loaded,
+            Some((_, Some(since))) => Residence::Loading(*since),
+            None => Residence::Absent,
+        }
     }
 
     /// Whether loading one more drives another out.
@@ -49,14 +64,37 @@ impl Residents {
         self.loaded.len() >= self.places()
     }
 
-    /// A request for it was sent there, or the endpoint said that it is running.
+    /// A request for it was sent there: from now on it is loading, unless it
+    /// is there.
     pub(crate) fn used(&mut self, adapter: ModelId, now: Time) {
+        let loading = match self.residence(adapter) {
+            Residence::Loaded => None,
+            Residence::Loading(since) => Some(since),
+            Residence::Absent => Some(now),
+        };
+        self.put(adapter, loading);
+    }
+
+    /// It is there: the endpoint said so.
+    pub(crate) fn runs(&mut self, adapter: ModelId) {
+        self.put(adapter, None);
+    }
+
+    /// It is there: a request for it was answered. When it was used is known
+    /// from when that one was sent.
+    pub(crate) fn answered(&mut self, adapter: ModelId) {
+        if let Some((_, loading)) = self.loaded.iter_mut().find(|(id, _)| *id == adapter) {
+            *loading = None;
+        }
+    }
+
+    fn put(&mut self, adapter: ModelId, loading: Option<Time>) {
         self.loaded.retain(|(id, _)| *id != adapter);
         let places = self.places();
         while self.loaded.len() >= places {
             self.loaded.remove(0);
         }
-        self.loaded.push((adapter, now));
+        self.loaded.push((adapter, loading));
     }
 
     /// How many fit, as the endpoint says.
@@ -87,10 +125,26 @@ mod tests {
         for (i, id) in [1, 2, 1, 3].into_iter().enumerate() {
             residents.used(ModelId(id), Time::from_nanos(i as u64));
         }
-        assert!(residents.is_loaded(ModelId(1)) && residents.is_loaded(ModelId(3)));
-        assert!(!residents.is_loaded(ModelId(2)) && residents.is_full());
+        let absent = |residents: &Residents, id| residents.residence(ModelId(id)) == Residence::Absent;
+        assert!(!absent(&residents, 1) && !absent(&residents, 3));
+        assert!(absent(&residents, 2) && residents.is_full());
         residents.forget();
-        assert!(!residents.is_loaded(ModelId(1)) && !residents.is_full());
+        assert!(absent(&residents, 1) && !residents.is_full());
+    }
+
+    #[test]
+    fn an_adapter_is_loading_until_somebody_says_that_it_is_there() {
+        let (mut residents, at) = (Residents::default(), Time::from_nanos);
+        residents.used(ModelId(1), at(5));
+        residents.used(ModelId(1), at(9));
+        assert_eq!(residents.residence(ModelId(1)), Residence::Loading(at(5)));
+        residents.answered(ModelId(1));
+        residents.answered(ModelId(2));
+        residents.used(ModelId(1), at(10));
+        assert_eq!(residents.residence(ModelId(1)), Residence::Loaded);
+        residents.used(ModelId(2), at(11));
+        residents.runs(ModelId(2));
+        assert_eq!(residents.residence(ModelId(2)), Residence::Loaded);
     }
 
     #[test]

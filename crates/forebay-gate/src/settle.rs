@@ -55,10 +55,18 @@ impl Gate {
         let took = now.since(sending.at);
         sending.first_token = Some(took);
         let (sending, limit, session) = (*sending, facts.slo.ttft_ms, facts.session);
-        let pool = facts.pool;
+        let (pool, adapter) = (facts.pool, facts.adapter);
         let observed_ms = took.as_secs_f64() * 1e3;
-        self.endpoints.learn_first_token(sending.slot, observed_ms, sending.base, sending.met, now);
+        if let Some(adapter) = adapter {
+            self.endpoints.residents_mut(sending.slot).answered(adapter);
+        }
+        if sending.loading.is_none() {
+            self.endpoints.learn_first_token(sending.slot, observed_ms, sending.base, sending.met, now);
+        }
         let Some(pool) = self.pool_mut(pool) else { return };
+        if let Some(loading) = sending.loading.filter(|loading| loading.first) {
+            pool.learned.adapter_loaded(observed_ms - f64::from(sending.ttft_ms - loading.ms));
+        }
         let limit = limit.map(f64::from);
         pool.learned.errors.observe(f64::from(sending.ttft_ms), observed_ms, now);
         pool.learned.watchdog.observe(f64::from(sending.ttft_ms), observed_ms, limit, now);

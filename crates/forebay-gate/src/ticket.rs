@@ -22,6 +22,15 @@ pub(crate) enum Stage {
     Homeless,
 }
 
+/// A request waits for its adapter to be loaded.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Loading {
+    /// How long, as it was predicted, in milliseconds.
+    pub(crate) ms: f32,
+    /// It is the one for which it is loaded.
+    pub(crate) first: bool,
+}
+
 /// A request at its endpoint, and what was predicted of it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Sending {
@@ -44,6 +53,8 @@ pub(crate) struct Sending {
     pub(crate) note: Note,
     /// What it met where it was sent.
     pub(crate) met: FirstTokens,
+    /// Its adapter was not there yet.
+    pub(crate) loading: Option<Loading>,
     /// From being sent to the first token.
     pub(crate) first_token: Option<std::time::Duration>,
     /// When its tokens were last counted, and how many there were.

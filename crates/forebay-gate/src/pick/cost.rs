@@ -105,8 +105,11 @@ pub(crate) struct Block {
     pub(crate) pinned: Lanes,
     /// Share of the time spent in prefill lately.
     pub(crate) prefill_share: Lanes,
-    /// Network, adapter load and whatever the operator adds, in milliseconds.
+    /// Network and adapter load, in milliseconds.
     pub(crate) fixed: Lanes,
+    /// What the operator's own rule adds, and what is lost with an adapter that
+    /// is driven out: milliseconds of price that nobody waits for.
+    pub(crate) extra: Lanes,
     /// Milliseconds of a decode step.
     pub(crate) step: Lanes,
     /// … for each sequence in it.
@@ -134,10 +137,13 @@ pub struct Terms {
     pub wait_ms: f32,
     /// The request's own prefill.
     pub prefill_ms: f32,
-    /// Network, adapter load and the operator's own cost.
+    /// Network and adapter load.
     pub fixed_ms: f32,
     /// Predicted time to the first token: the three above.
     pub ttft_ms: f32,
+    /// The operator's own cost, and that of driving out an adapter. Counts as
+    /// much as the time to the first token, and is no part of what is predicted.
+    pub extra_ms: f32,
     /// Its own decoding.
     pub decode_ms: f32,
     /// Delay of the streams already there, all together.
@@ -193,6 +199,7 @@ impl Priced {
             prefill_ms: self.prefill[lane],
             fixed_ms: block.fixed[lane],
             ttft_ms: self.ttft[lane],
+            extra_ms: block.extra[lane],
             decode_ms: self.decode[lane],
             harm_ms: self.harm[lane],
             capacity_ms: self.capacity[lane],
@@ -285,7 +292,7 @@ pub(crate) fn price(block: &Block, common: &Common, classes: &[SloClass], weight
         }
     }
     for l in 0..LANES {
-        out.total[l] = weights.ttft * out.ttft[l]
+        out.total[l] = weights.ttft * (out.ttft[l] + block.extra[l])
             + weights.decode * out.decode[l]
             + weights.harm * out.harm[l]
             + price * out.capacity[l]
@@ -347,6 +354,7 @@ mod tests {
             pinned: [0.0, 0.0, 0.0, 0.0, 6e3, 2e4, 0.0, 4.2e5],
             prefill_share: all(0.0),
             fixed: [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 30.0, 0.0],
+            extra: all(0.0),
             step: all(8.0),
             per_stream: all(0.0235 + 0.02),
             per_context: all(0.049e-3),
@@ -413,6 +421,21 @@ mod tests {
         let priced = price(&block, &own_free, &[class], &BALANCED);
         assert!(priced.miss_cost[1] > 10.0 * priced.miss_cost[0].max(1.0), "{:?}", priced.miss_cost);
         assert!(priced.miss_cost[1] > 100.0 * priced.miss_cost[2], "{:?}", priced.miss_cost);
+    }
+
+    #[test]
+    fn an_operators_cost_is_a_price_and_no_prediction() {
+        let mut dear = block();
+        dear.extra = [0.0, 1000.0, -20.0, 1e6, 1000.0, 1000.0, 1000.0, 1000.0];
+        let (plain, priced) =
+            (price(&block(), &common(), &[], &BALANCED), price(&dear, &common(), &[], &BALANCED));
+        for lane in 0..LANES {
+            let more = priced.total[lane] - plain.total[lane];
+            assert!((more - 3.0 * dear.extra[lane]).abs() < 1.0, "lane {lane}: {more}");
+            let (a, b) = (plain.terms(lane, &block(), &common()), priced.terms(lane, &dear, &common()));
+            assert_eq!((a.ttft_ms, a.fixed_ms, a.miss_ms), (b.ttft_ms, b.fixed_ms, b.miss_ms));
+            assert_eq!(b.extra_ms, dear.extra[lane]);
+        }
     }
 
     #[test]

@@ -61,11 +61,12 @@ impl Lateness {
 
 /// Of two candidates drawn at random the one with less
 ///
-/// `lateness · (T̂ + τ)`
+/// `lateness · (T̂ + τ) + c`
 ///
 /// where `T̂` is the predicted time to this request's first token there, with
 /// the wait behind what is owed and without what is held (see `cost`), and `τ`
-/// one decode step, which the first token takes at least. Two draws and not the
+/// one decode step, which the first token takes at least; `c` is the operator's
+/// own cost. Two draws and not the
 /// best of all: a peak is old news, and everyone would run from it at once. One
 /// that ramps up is no candidate beyond its share; to price it up as well would
 /// leave it with nothing, as latency hardly grows with load until it is full.
@@ -100,7 +101,8 @@ impl Policy for LeastLatency {
                 + block.per_stream[lane] * block.streams[lane]
                 + block.per_context[lane] * block.context[lane];
             let lateness = self.slots.at(slot, view.endpoints).now(view.now);
-            scores[lane] = lateness * f64::from(priced.ttft[lane] + step);
+            // The operator's own cost stays what it is, however late answers are.
+            scores[lane] = lateness * f64::from(priced.ttft[lane] + step) + f64::from(block.extra[lane]);
         }
         let mut lanes = scores.into_iter();
         argmin(drawn, rng, |_| lanes.next().unwrap_or(f64::INFINITY))

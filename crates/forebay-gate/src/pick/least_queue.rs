@@ -64,6 +64,7 @@ impl Policy for LeastQueue {
                     / (view.endpoints.all_requests(slot) + 1.0);
                 let per_token = row.step / STREAMS_PER_STEP + row.per_stream + row.per_context * context;
                 let end = priced.ttft[lane]
+                    + block.extra[lane]
                     + tokens_left(row, &view.endpoints.peer(slot), common.usual_output) * per_token;
                 self.scores.push(f64::from(end) / view.ramp(slot));
             }

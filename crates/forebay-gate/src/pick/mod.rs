@@ -62,10 +62,12 @@ pub(crate) struct View<'a> {
     pub(crate) facts: &'a RequestFacts,
     /// Tokens of the prompt held, by slot.
     pub(crate) held: &'a [u32],
-    /// The operator's own cost in milliseconds, by slot; empty when there is none.
+    /// The operator's own cost and that of driving out an adapter, in
+    /// milliseconds of price, by slot; empty when there is none.
     pub(crate) extra: &'a [f32],
-    /// Endpoints that all gateways together send to.
-    pub(crate) ready: usize,
+    /// What loading the adapter takes there, in milliseconds, by slot; empty
+    /// when there is none to load.
+    pub(crate) loading: &'a [f32],
     /// This gateway's share of all arrivals, above 0; 1 when it is alone.
     pub(crate) share: f32,
     /// Slots that ramp up.

@@ -100,7 +100,8 @@ pub(crate) fn common(view: &View<'_>, weights: &Weights, backlog_ms: f32) -> Com
     let (learned, without) = (view.learned, view.config.without);
     let limit = |ms: Option<f32>| ms.filter(|ms| *ms > 0.0).unwrap_or(f32::INFINITY);
     // Own arrivals stand for all: the others' are known by this one's share.
-    let rate = learned.arrivals_per_ms(view.now) / (view.share * view.ready.max(1) as f32);
+    // They go to all that the pool has, wherever this request may go.
+    let rate = learned.arrivals_per_ms(view.now) / (view.share * view.eligible.len().max(1) as f32);
     let capacity = learned.capacity_ms();
     let load = (rate * capacity).min(0.95);
     let price = (rate * (backlog_ms + capacity) / (1.0 - load)).clamp(0.0, weights.max_price);
@@ -137,7 +138,8 @@ pub(crate) fn block_of(view: &View<'_>, slots: &[u32], decay: f64) -> Block {
         block.context[lane] = row.all_context();
         block.pinned[lane] = if without.distinct { row.all_context() } else { row.pinned(block_tokens) };
         block.prefill_share[lane] = view.endpoints.prefill_share(slot, decay);
-        block.fixed[lane] = row.network_ms + view.extra.get(slot as usize).copied().unwrap_or(0.0);
+        block.fixed[lane] = row.network_ms + view.loading.get(slot as usize).copied().unwrap_or(0.0);
+        block.extra[lane] = view.extra.get(slot as usize).copied().unwrap_or(0.0);
         block.step[lane] = row.step;
         block.per_stream[lane] = row.per_stream;
         block.per_context[lane] = row.per_context;

@@ -73,7 +73,7 @@ impl Scene {
             facts: &self.facts,
             held: &self.held,
             extra: &[],
-            ready: self.candidates.len(),
+            loading: &[],
             share: 1.0,
             ramping: &self.ramping,
             learned: &self.learned,

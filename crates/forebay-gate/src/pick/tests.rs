@@ -58,7 +58,7 @@ impl Choose for AnyPolicy {
             facts,
             held,
             extra,
-            ready: candidates.len(),
+            loading: extra,
             share: 1.0,
             ramping,
             learned: &learned,

@@ -302,6 +302,12 @@ impl Endpoints {
         self.orca[i] = None;
         self.residents[i].forget();
         self.rows[i].fade_foreign(0.0);
+        // Another process, perhaps of another size or at another place: what is
+        // there now shows anew. The last network time stands until then.
+        self.rows[i].inverse_memory = 0.0;
+        self.network.leave(slot);
+        self.speeds.reset(slot);
+        self.refresh_row(slot);
     }
 
     pub(crate) fn ready_since(&self, slot: u32) -> Option<Time> {

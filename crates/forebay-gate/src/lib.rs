@@ -45,6 +45,8 @@ pub use verdict::{Decision, Explanation, Refusal, RefuseReason, RepickReason, Ve
 pub use without::Without;
 
 #[cfg(test)]
+mod fleet_tests;
+#[cfg(test)]
 mod peers_tests;
 #[cfg(test)]
 mod pool_tests;

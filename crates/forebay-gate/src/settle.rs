@@ -3,17 +3,22 @@
 
 use std::time::Duration;
 
-use forebay_core::{EndKind, Outcome, PoolId, TicketId, Time};
+use forebay_core::{EndKind, Failure, Outcome, PoolId, RequestFacts, TicketId, Time};
 
 use crate::event::{Effects, Progress};
 use crate::gate::Gate;
 use crate::pick::{Observed, Policy, WORK_PER_OUTPUT_TOKEN, prefill_work, total_work};
-use crate::ticket::{Sending, Stage, Ticket};
+use crate::ticket::{Loading, Sending, Stage, Ticket};
 
 /// An answer of fewer tokens says little of the time per token.
 const MIN_TOKENS: u64 = 8;
 /// So does a stretch of fewer.
 const MIN_STRETCH: u32 = 8;
+/// Whoever gives up has waited this many times as long as predicted, or it was
+/// not the prediction's fault.
+const GIVEN_UP: f64 = 2.0;
+/// An answer is hardly ever this many times as long as its model's usual ones.
+const LONGEST: f64 = 8.0;
 
 impl Gate {
     /// Requests whose answers come whole show no first token: they are taken
@@ -89,6 +94,7 @@ impl Gate {
     }
 
     pub(crate) fn end(&mut self, now: Time, id: TicketId, outcome: Option<&Outcome>, effects: &mut Effects) {
+        self.unanswered(now, id, outcome);
         if let Some(outcome) = outcome {
             self.learn(now, id, outcome);
         }
@@ -120,6 +126,9 @@ impl Gate {
                 let tokens = u32::try_from(tokens).unwrap_or(u32::MAX);
                 self.learn_stretch(now, sending.slot, sending.counted, tokens);
             }
+        }
+        if finished && !facts.stream && outcome.ttft.is_none() {
+            self.learn_whole(now, &sending, &facts, outcome);
         }
         let Some(pool) = self.pool_mut(facts.pool) else { return };
         // Tokens that were only counted too: many streams never state theirs.
@@ -175,18 +184,77 @@ impl Gate {
         }
     }
 
-    /// The time per token, against what was predicted when it was sent and
-    /// what the endpoint looks like now that it ends: it lived in between.
-    fn learn_tpot(&mut self, now: Time, sending: &Sending, pool: PoolId, observed_ms: f64) {
+    /// A request ended before its first token: it would have come later still.
+    /// That refutes a prediction when the request ran out of time, and when its
+    /// owner had waited for twice as long as predicted. What comes whole may
+    /// also be long: that has to wait for as long as the longest would.
+    fn unanswered(&mut self, now: Time, id: TicketId, outcome: Option<&Outcome>) {
+        let patience = match outcome.map_or(EndKind::Cancelled, |outcome| outcome.end) {
+            EndKind::Failed(Failure::FirstByteTimeout | Failure::IdleTimeout | Failure::TotalTimeout) => 1.0,
+            EndKind::Cancelled => GIVEN_UP,
+            _ => return,
+        };
+        let Some(Ticket { facts, stage: Stage::Sent(sending), .. }) = self.tickets.get_mut(id) else {
+            return;
+        };
+        if sending.first_token.is_some() || outcome.is_some_and(|outcome| outcome.ttft.is_some()) {
+            return;
+        }
+        let waited_ms = now.since(sending.at).as_secs_f64() * 1e3;
+        let (first_ms, stream, limit) = (f64::from(sending.ttft_ms), facts.stream, facts.slo.ttft_ms);
+        let rest_ms = f64::from(sending.tpot_ms) * f64::from(facts.output_tokens.saturating_sub(1));
+        let pool = facts.pool;
+        let Some(pool) = self.pool_mut(pool) else { return };
+        let watchdog = &mut pool.learned.watchdog;
+        if stream && waited_ms > patience * first_ms {
+            watchdog.observe(first_ms, waited_ms, limit.map(f64::from), now);
+        } else if !stream && waited_ms > LONGEST * (first_ms + rest_ms) {
+            watchdog.observe_whole(first_ms + rest_ms, waited_ms, now);
+        }
+    }
+
+    /// An answer that came whole: what it took in all, against what was
+    /// predicted for a first token and as many tokens after it.
+    fn learn_whole(&mut self, now: Time, sending: &Sending, facts: &RequestFacts, outcome: &Outcome) {
+        let Some(usage) = outcome.usage.filter(|usage| !usage.estimated) else { return };
+        let after = usage.completion_tokens.saturating_sub(1) as f64;
+        let took_ms = outcome.duration.as_secs_f64() * 1e3;
+        let decode_ms = after * self.tpot_base(now, sending);
+        if let Some(adapter) = facts.adapter {
+            self.endpoints.residents_mut(sending.slot).answered(adapter);
+        }
+        let Some(pool) = self.pool_mut(facts.pool) else { return };
+        let predicted_ms = f64::from(sending.ttft_ms) + after * f64::from(sending.tpot_ms);
+        pool.learned.watchdog.observe_whole(predicted_ms, took_ms, now);
+        let decode_ms = decode_ms * f64::from(pool.learned.gamma());
+        match sending.loading {
+            None => self.endpoints.learn_answer(sending.slot, took_ms, sending.base, decode_ms, now),
+            Some(Loading { ms, first: true }) if predicted_ms < 2.0 * f64::from(ms) => {
+                // Mostly loading: what is left over says how much of it.
+                pool.learned.adapter_loaded(took_ms - (predicted_ms - f64::from(ms)));
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// The time per token at the class's own speed, by what was predicted when
+    /// it was sent and what the endpoint looks like now that it ends: it lived
+    /// in between.
+    fn tpot_base(&self, now: Time, sending: &Sending) -> f64 {
         let row = self.endpoints.row(sending.slot);
         let model = self.endpoints.model(sending.slot);
-        let decode_factor = f64::from(row.decode_factor);
         let (requests, context) =
             (self.endpoints.all_requests(sending.slot), self.endpoints.all_context(sending.slot));
         let share =
             self.endpoints.prefill_share(sending.slot, self.endpoints.decay(now)) / row.prefill_factor;
         let at_end = model.tpot_ms(f64::from(requests), f64::from(context), f64::from(share));
-        let base = (f64::from(sending.tpot_base_ms) + at_end) / 2.0;
+        (f64::from(sending.tpot_base_ms) + at_end) / 2.0
+    }
+
+    /// The time per token against what was expected of it.
+    fn learn_tpot(&mut self, now: Time, sending: &Sending, pool: PoolId, observed_ms: f64) {
+        let base = self.tpot_base(now, sending);
+        let decode_factor = f64::from(self.endpoints.row(sending.slot).decode_factor);
         if let Some(pool) = self.pool_mut(pool) {
             pool.learned.tpot(observed_ms, base * decode_factor);
             pool.learned.tpot_errors.observe(f64::from(sending.tpot_ms), observed_ms, now);

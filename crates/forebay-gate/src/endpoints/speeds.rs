@@ -44,6 +44,22 @@ impl Endpoints {
         }
     }
 
+    /// Learns from an answer that came whole, of which so much was expected
+    /// after its first token at the class's own speed.
+    pub(crate) fn learn_answer(
+        &mut self,
+        slot: u32,
+        observed_ms: f64,
+        predicted: Predicted,
+        decode_ms: f64,
+        now: Time,
+    ) {
+        if self.member[slot as usize] && !self.no_learning {
+            self.speeds.answer(slot, observed_ms, predicted, decode_ms, now);
+            self.refresh_row(slot);
+        }
+    }
+
     /// Learns from the time between tokens while the endpoint only decoded.
     pub(crate) fn learn_tokens(&mut self, slot: u32, observed_ms: f64, tokens: u32, now: Time) {
         let i = slot as usize;

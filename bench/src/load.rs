@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep, timeout};
 
 use crate::scratch::Scratch;
 use crate::stub::{ANSWER_BYTES, Wish};
@@ -21,7 +21,7 @@ pub(crate) use counters::Counters;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A closed loop that runs: every connection sends its next request when the
-/// answer to the last has come.
+/// answer to the last has come, or, paced, at its next turn after that.
 pub(crate) struct ClosedLoop {
     counters: Rc<Counters>,
     tasks: Vec<JoinHandle<()>>,
@@ -31,15 +31,23 @@ impl ClosedLoop {
     pub(crate) fn start(
         address: SocketAddr,
         connections: usize,
+        pace: Option<Duration>,
         requests: &Rc<Requests>,
         scratch: &Scratch,
     ) -> ClosedLoop {
         let counters = Rc::new(Counters::default());
         let tasks = (0..connections).map(|nth| {
             let (counters, requests, scratch) = (counters.clone(), requests.clone(), scratch.clone());
-            spawn_local(
-                async move { exchange_until_stopped(address, nth, &requests, &counters, &scratch).await },
-            )
+            let mut turns = pace.map(|pace| {
+                // Not all in step.
+                let first = Instant::now() + pace.mul_f64(nth as f64 / connections as f64);
+                let mut turns = interval_at(first, pace);
+                turns.set_missed_tick_behavior(MissedTickBehavior::Skip);
+                turns
+            });
+            spawn_local(async move {
+                exchange_until_stopped(address, nth, &mut turns, &requests, &counters, &scratch).await
+            })
         });
         ClosedLoop { tasks: tasks.collect(), counters }
     }
@@ -58,12 +66,16 @@ impl ClosedLoop {
 async fn exchange_until_stopped(
     address: SocketAddr,
     first: usize,
+    turns: &mut Option<Interval>,
     requests: &Requests,
     counters: &Counters,
     scratch: &Scratch,
 ) {
     let mut connection = None;
     for nth in first.. {
+        if let Some(turns) = turns {
+            turns.tick().await;
+        }
         if counters.is_stopped() {
             return;
         }

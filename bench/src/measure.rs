@@ -19,6 +19,8 @@ use crate::stub::Wish;
 pub(crate) enum Measure {
     #[serde(rename = "request_1kb")]
     Request1Kb,
+    #[serde(rename = "request_1kb_paced")]
+    Request1KbPaced,
     #[serde(rename = "streamed_event")]
     StreamedEvent,
     #[serde(rename = "prompt_32kb")]
@@ -30,8 +32,9 @@ pub(crate) enum Measure {
 }
 
 impl Measure {
-    pub(crate) const ALL: [Measure; 5] = [
+    pub(crate) const ALL: [Measure; 6] = [
         Measure::Request1Kb,
+        Measure::Request1KbPaced,
         Measure::StreamedEvent,
         Measure::Prompt32Kb,
         Measure::Prompt256Kb,
@@ -42,6 +45,7 @@ impl Measure {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Measure::Request1Kb => "request_1kb",
+            Measure::Request1KbPaced => "request_1kb_paced",
             Measure::StreamedEvent => "streamed_event",
             Measure::Prompt32Kb => "prompt_32kb",
             Measure::Prompt256Kb => "prompt_256kb",
@@ -52,6 +56,7 @@ impl Measure {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Measure::Request1Kb => "1 KB request",
+            Measure::Request1KbPaced => "1 KB request, paced",
             Measure::StreamedEvent => "streamed event",
             Measure::Prompt32Kb => "32 KB prompt",
             Measure::Prompt256Kb => "256 KB prompt",
@@ -95,19 +100,26 @@ impl Workload {
     /// CPU time per unit of work of a program that runs. `None` for a measure
     /// that is not one of CPU time.
     pub(crate) async fn cpu(&self, measure: Measure, running: &Running) -> Option<Result<Sample, String>> {
-        let size = match measure {
-            Measure::Request1Kb => 0,
-            Measure::Prompt32Kb => 1,
-            Measure::Prompt256Kb => 2,
+        let (size, pace) = match measure {
+            Measure::Request1Kb => (0, None),
+            Measure::Request1KbPaced => (0, Some(self.settings.request_pace)),
+            Measure::Prompt32Kb => (1, None),
+            Measure::Prompt256Kb => (2, None),
             Measure::StreamedEvent => return Some(self.events(running).await),
             Measure::IdleStream => return None,
         };
-        Some(self.requests(size, running).await)
+        Some(self.requests(size, pace, running).await)
     }
 
-    async fn requests(&self, size: usize, running: &Running) -> Result<Sample, String> {
+    async fn requests(
+        &self,
+        size: usize,
+        pace: Option<Duration>,
+        running: &Running,
+    ) -> Result<Sample, String> {
         let connections = self.settings.connections[size];
-        let load = ClosedLoop::start(running.address(), connections, &self.requests[size], &self.scratch);
+        let load =
+            ClosedLoop::start(running.address(), connections, pace, &self.requests[size], &self.scratch);
         sleep(self.settings.warm_up).await;
         let counters = load.counters().clone();
         let sample = self.window(running, || counters.done()).await;
@@ -171,7 +183,7 @@ impl Workload {
 
     async fn growth(&self, running: &Running) -> Result<Sample, String> {
         // Lazily made tables are not the price of a stream.
-        let load = ClosedLoop::start(running.address(), 8, &self.requests[0], &self.scratch);
+        let load = ClosedLoop::start(running.address(), 8, None, &self.requests[0], &self.scratch);
         sleep(self.settings.warm_up).await;
         let counters = load.counters().clone();
         load.stop().await;

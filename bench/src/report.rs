@@ -56,7 +56,7 @@ impl Report {
         match sample {
             Ok(sample) => {
                 let (title, name) = (measure.title(), program.name());
-                eprintln!("  {title:<16}{name:<9}{:>9.1} {}", sample.value, measure.unit());
+                eprintln!("  {title:<22}{name:<9}{:>9.1} {}", sample.value, measure.unit());
                 self.samples.entry((measure, program)).or_default().push(sample);
             }
             Err(why) => self.fail(program, Some(measure), why),

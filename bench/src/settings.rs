@@ -24,6 +24,9 @@ pub(crate) struct Settings {
     pub(crate) window: Duration,
     /// Connections of the closed loop for 1 KB, 32 KB and 256 KB requests.
     pub(crate) connections: [usize; 3],
+    /// Time between two requests of one connection where they are paced.
+    #[serde(rename = "request_pace_ms", serialize_with = "millis")]
+    pub(crate) request_pace: Duration,
     /// Streams that run at once, and the time between two events of one.
     pub(crate) streams: usize,
     #[serde(rename = "pace_ms", serialize_with = "millis")]
@@ -52,6 +55,7 @@ impl Settings {
             warm_up: Duration::from_millis(500),
             window: Duration::from_secs(2),
             connections: [32, 16, 8],
+            request_pace: Duration::from_millis(4),
             streams: 200,
             pace: Duration::from_millis(10),
             idle_streams: 1_000,

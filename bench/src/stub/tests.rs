@@ -61,7 +61,7 @@ fn answers_probes_and_refuses_chunked_bodies() {
 #[test]
 fn the_closed_loop_counts_answers() {
     with_stub(|_, copy| async move {
-        let load = ClosedLoop::start(copy, 3, &Rc::new(Requests::chat(1024)), &Scratch::new());
+        let load = ClosedLoop::start(copy, 3, None, &Rc::new(Requests::chat(1024)), &Scratch::new());
         while load.counters().done() < 50 {
             tokio::task::yield_now().await;
         }
@@ -75,7 +75,7 @@ fn failures_are_counted_and_named() {
     with_stub(|_, _| async move {
         // Bound and dropped: nothing listens there.
         let closed = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
-        let load = ClosedLoop::start(closed, 1, &Rc::new(Requests::chat(1024)), &Scratch::new());
+        let load = ClosedLoop::start(closed, 1, None, &Rc::new(Requests::chat(1024)), &Scratch::new());
         while load.counters().failed() < 2 {
             tokio::task::yield_now().await;
         }

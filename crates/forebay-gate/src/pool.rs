@@ -126,6 +126,9 @@ pub struct PoolLoad {
     pub broken_predictions: f64,
     /// The pool's correction of predicted time per token; 1 = right.
     pub tpot_correction: f64,
+    /// What its endpoints take to load an adapter, in milliseconds: as learned,
+    /// a second while nothing was.
+    pub adapter_load_ms: f64,
     /// Requests that the shadow policy was asked about.
     pub shadow_asked: u64,
     /// Requests that it would have sent to the same endpoint.
@@ -330,6 +333,7 @@ impl Pool {
             output_error: self.learned.output_errors.summary(now),
             broken_predictions: self.learned.watchdog.broken_share(now),
             tpot_correction: f64::from(self.learned.gamma()),
+            adapter_load_ms: f64::from(self.learned.adapter_load_ms()),
             shadow_asked: self.learned.shadow_asked,
             shadow_agreed: self.learned.shadow_agreed,
             shadow_dearer_ms: self.learned.shadow_dearer_ms,

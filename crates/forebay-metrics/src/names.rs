@@ -124,6 +124,8 @@ metrics! {
         "Share of the predictions within the limit that were broken by far, 0 to 1.";
     TPOT_CORRECTION Gauge "forebay_tpot_correction" ["pool"]
         "The pool's correction of the predicted time per token; 1 is right.";
+    ADAPTER_LOAD Gauge "forebay_adapter_load_seconds" ["pool"]
+        "What the pool's endpoints take to load an adapter, as learned; 1 while nothing was.";
     SHADOW_AGREEMENT Counter "forebay_shadow_agreement_total" ["pool", "agreed"]
         "Requests that the shadow policy was asked about, by whether it chose the same endpoint.";
     SHADOW_DIFFERENCE Counter "forebay_shadow_price_difference_seconds_total" ["pool", "than_chosen"]

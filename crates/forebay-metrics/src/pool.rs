@@ -28,6 +28,8 @@ pub struct PoolReading {
     pub broken_predictions: Option<f64>,
     /// Correction of the predicted time per token.
     pub tpot_correction: Option<f64>,
+    /// What loading an adapter takes, in seconds.
+    pub adapter_load_seconds: Option<f64>,
     /// What a shadow policy would have done; none without one.
     pub shadow: Option<ShadowReading>,
     /// How often an expression of its rule had no opinion of a candidate; none
@@ -70,6 +72,7 @@ pub(crate) struct PoolSeries {
     pub(crate) output_error: PerLabel<ErrorStatistic, FloatCell>,
     pub(crate) broken: FloatCell,
     pub(crate) tpot_correction: FloatCell,
+    pub(crate) adapter_load: FloatCell,
     pub(crate) shadow: PerLabel<Agreed, FloatCell>,
     pub(crate) shadow_difference: PerLabel<ThanChosen, FloatCell>,
     pub(crate) rule_without_opinion: FloatCell,
@@ -98,6 +101,7 @@ impl PoolMetrics {
         }
         series.broken.set(reading.broken_predictions);
         series.tpot_correction.set(reading.tpot_correction);
+        series.adapter_load.set(reading.adapter_load_seconds);
         series.rule_without_opinion.set(reading.rule_without_opinion.map(|n| n as f64));
         let shadow = |of: fn(ShadowReading) -> f64| reading.shadow.map(of);
         series.shadow.of(Agreed::Yes).set(shadow(|s| s.agreed as f64));

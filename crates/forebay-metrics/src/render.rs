@@ -186,6 +186,7 @@ fn write_pools(w: &mut Writer, pools: &[Arc<Entry<PoolSeries>>]) -> fmt::Result 
     w.gauges(names::OUTPUT_ERROR, errors(|s| &s.output_error))?;
     w.gauges(names::BROKEN_PREDICTIONS, one(|s| &s.broken))?;
     w.gauges(names::TPOT_CORRECTION, one(|s| &s.tpot_correction))?;
+    w.gauges(names::ADAPTER_LOAD, one(|s| &s.adapter_load))?;
     w.counters(
         names::SHADOW_AGREEMENT,
         pools.iter().flat_map(|p| {

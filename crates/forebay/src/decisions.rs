@@ -81,12 +81,13 @@ fn print(output: &Output) {
         );
         println!("  {}", decision.reason);
         println!(
-            "  {:<32} {:>8} {:>8} {:>8} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9}",
+            "  {:<32} {:>8} {:>8} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9}",
             "endpoint, terms in ms",
             "held",
             "wait",
             "prefill",
             "fixed",
+            "extra",
             "decode",
             "harm",
             "price",
@@ -96,12 +97,13 @@ fn print(output: &Output) {
         );
         for Priced { endpoint, terms: t } in &decision.terms {
             println!(
-                "  {:<32} {:>8.0} {:>8.1} {:>8.1} {:>7.1} {:>8.0} {:>8.1} {:>8.1} {:>8.1} {:>8.1} {:>9.1}",
+                "  {:<32} {:>8.0} {:>8.1} {:>8.1} {:>7.1} {:>7.1} {:>8.0} {:>8.1} {:>8.1} {:>8.1} {:>8.1} {:>9.1}",
                 endpoint,
                 t.held_tokens,
                 t.wait_ms,
                 t.prefill_ms,
                 t.fixed_ms,
+                t.extra_ms,
                 t.decode_ms,
                 t.harm_ms,
                 t.price_ms,

@@ -100,6 +100,7 @@ impl StatusPage {
             output_error: load.and_then(|load| load.output_error).map(told),
             broken_predictions: load.map_or(0.0, |load| load.broken_predictions),
             tpot_correction: load.map_or(1.0, |load| load.tpot_correction),
+            adapter_load_ms: load.map_or(0.0, |load| load.adapter_load_ms),
             shadow: load.and_then(|load| shadow(&decides, &load)),
             prefix_index: gate.map(|gate| self.index(gate)).unwrap_or_default(),
             endpoints: members

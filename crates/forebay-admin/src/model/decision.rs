@@ -47,10 +47,13 @@ pub struct CandidateView {
     pub wait_ms: f32,
     /// The request's own prefill.
     pub prefill_ms: f32,
-    /// Network, adapter load and the operator's own cost.
+    /// Network and adapter load.
     pub fixed_ms: f32,
     /// Predicted time to the first token: the three above.
     pub ttft_ms: f32,
+    /// The operator's own cost, and that of driving out an adapter; counts as
+    /// much as the time to the first token.
+    pub extra_ms: f32,
     /// The request's own decoding.
     pub decode_ms: f32,
     /// Delay of the streams already there, all together.

@@ -35,6 +35,9 @@ pub struct PoolStatus {
     pub broken_predictions: f64,
     /// Correction of the predicted time per token; 1 is right.
     pub tpot_correction: f64,
+    /// What loading an adapter takes, in milliseconds, as learned; 1,000 while
+    /// nothing was.
+    pub adapter_load_ms: f64,
     /// The second policy that is asked and not obeyed; none without one.
     pub shadow: Option<ShadowStatus>,
     /// The index of held prefixes, which pools that share an endpoint share.

@@ -58,6 +58,7 @@ pub(crate) fn full() -> Full {
         output_error: Some(PredictionError { bias: 0.5, mean: 3.0, p50: 2.0, p90: 8.0 }),
         broken_predictions: Some(0.02),
         tpot_correction: Some(1.1),
+        adapter_load_seconds: Some(0.4),
         shadow: Some(ShadowReading { asked: 10, agreed: 6, dearer_ms: 1_500.0, cheaper_ms: 250.0 }),
         rule_without_opinion: Some(3),
     });

@@ -64,6 +64,7 @@ fn priced(candidate: &Candidate, name: impl Fn(EndpointId) -> String) -> Candida
         prefill_ms: t.prefill_ms,
         fixed_ms: t.fixed_ms,
         ttft_ms: t.ttft_ms,
+        extra_ms: t.extra_ms,
         decode_ms: t.decode_ms,
         harm_ms: t.harm_ms,
         capacity_ms: t.capacity_ms,

@@ -85,6 +85,7 @@ impl StatusPage {
             output_error: error(load.output_error),
             broken_predictions: Some(load.broken_predictions),
             tpot_correction: Some(load.tpot_correction),
+            adapter_load_seconds: Some(load.adapter_load_ms * 1e-3),
             rule_without_opinion: self.proxy.registry().rule_without_opinion(id),
             shadow: shadowed.then_some(ShadowReading {
                 asked: load.shadow_asked,

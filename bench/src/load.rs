@@ -3,7 +3,9 @@
 mod bodies;
 mod connection;
 mod counters;
+mod gaps;
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -171,7 +173,8 @@ impl Streams {
 async fn one_stream(address: SocketAddr, request: &[u8], wish: Wish, counters: &Counters, scratch: &Scratch) {
     let exchange = async {
         let mut connection = Connection::open(address, scratch).await?;
-        connection.exchange(request, &|| counters.one_event()).await
+        let last = Cell::new(None);
+        connection.exchange(request, &|| counters.one_event_after(&last)).await
     };
     match exchange.await {
         // The events, one with the finish reason, and `[DONE]`.

@@ -23,6 +23,8 @@ pub(crate) enum Measure {
     Request1KbPaced,
     #[serde(rename = "streamed_event")]
     StreamedEvent,
+    #[serde(rename = "event_gap")]
+    EventGap,
     #[serde(rename = "prompt_32kb")]
     Prompt32Kb,
     #[serde(rename = "prompt_256kb")]
@@ -32,10 +34,11 @@ pub(crate) enum Measure {
 }
 
 impl Measure {
-    pub(crate) const ALL: [Measure; 6] = [
+    pub(crate) const ALL: [Measure; 7] = [
         Measure::Request1Kb,
         Measure::Request1KbPaced,
         Measure::StreamedEvent,
+        Measure::EventGap,
         Measure::Prompt32Kb,
         Measure::Prompt256Kb,
         Measure::IdleStream,
@@ -47,6 +50,7 @@ impl Measure {
             Measure::Request1Kb => "request_1kb",
             Measure::Request1KbPaced => "request_1kb_paced",
             Measure::StreamedEvent => "streamed_event",
+            Measure::EventGap => "event_gap",
             Measure::Prompt32Kb => "prompt_32kb",
             Measure::Prompt256Kb => "prompt_256kb",
             Measure::IdleStream => "idle_stream",
@@ -58,6 +62,7 @@ impl Measure {
             Measure::Request1Kb => "1 KB request",
             Measure::Request1KbPaced => "1 KB request, paced",
             Measure::StreamedEvent => "streamed event",
+            Measure::EventGap => "gap of events, p99",
             Measure::Prompt32Kb => "32 KB prompt",
             Measure::Prompt256Kb => "256 KB prompt",
             Measure::IdleStream => "idle stream",
@@ -67,6 +72,7 @@ impl Measure {
     pub(crate) fn unit(self) -> &'static str {
         match self {
             Measure::IdleStream => "KB",
+            Measure::EventGap => "ms",
             _ => "CPU µs",
         }
     }
@@ -82,6 +88,9 @@ pub(crate) struct Sample {
     /// Share of its core that the proxy used, 0 to 1; absent for memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) core_share: Option<f64>,
+    /// Of streams: the gap between two events that 99 of 100 did not exceed.
+    #[serde(skip)]
+    pub(crate) gap: Option<Duration>,
 }
 
 /// The requests of the closed-loop measurements, made once.
@@ -106,7 +115,8 @@ impl Workload {
             Measure::Prompt32Kb => (1, None),
             Measure::Prompt256Kb => (2, None),
             Measure::StreamedEvent => return Some(self.events(running).await),
-            Measure::IdleStream => return None,
+            // Taken with the events themselves.
+            Measure::EventGap | Measure::IdleStream => return None,
         };
         Some(self.requests(size, pace, running).await)
     }
@@ -142,7 +152,11 @@ impl Workload {
         }
         sleep(warm_up).await;
         let counters = streams.counters().clone();
-        let sample = self.window(running, || counters.events()).await;
+        counters.gaps.clear();
+        let mut sample = self.window(running, || counters.events()).await;
+        if let Ok(sample) = &mut sample {
+            sample.gap = counters.gaps.p99();
+        }
         let early = counters.done();
         streams.finish().await;
         no_failures(&counters)?;
@@ -165,6 +179,7 @@ impl Workload {
             value: cpu.as_secs_f64() * 1e6 / units as f64,
             units,
             core_share: Some(cpu.as_secs_f64() / wall.as_secs_f64()),
+            gap: None,
         })
     }
 
@@ -200,7 +215,8 @@ impl Workload {
         streams.abandon();
         opened?;
         let grown = after?.saturating_sub(before);
-        Ok(Sample { value: grown as f64 / 1024.0 / count as f64, units: count as u64, core_share: None })
+        let value = grown as f64 / 1024.0 / count as f64;
+        Ok(Sample { value, units: count as u64, core_share: None, gap: None })
     }
 }
 

@@ -128,13 +128,14 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:<26}", "median (× nginx, × copy)")?;
+        write!(f, "{:<28}", "median (× nginx, × copy)")?;
         for program in self.programs.keys() {
             write!(f, "{:>24}", program.name())?;
         }
         writeln!(f)?;
-        for measure in Measure::ALL {
-            write!(f, "{:<26}", format!("{}, {}", measure.title(), measure.unit()))?;
+        let taken = |measure: &Measure| self.samples.keys().any(|(taken, _)| taken == measure);
+        for measure in Measure::ALL.into_iter().filter(taken) {
+            write!(f, "{:<28}", format!("{}, {}", measure.title(), measure.unit()))?;
             for &program in self.programs.keys() {
                 let ratio =
                     |base| self.ratio(measure, program, base).map_or("-".to_owned(), |r| format!("{r:.2}"));
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
 
     fn sample(value: f64) -> Result<Sample, String> {
-        Ok(Sample { value, units: 1, core_share: None })
+        Ok(Sample { value, units: 1, core_share: None, gap: None })
     }
 
     fn report() -> Report {

@@ -7,7 +7,7 @@ use tokio::task::LocalSet;
 
 use crate::cores::Cores;
 use crate::machine::Machine;
-use crate::measure::{Measure, Workload};
+use crate::measure::{Measure, Sample, Workload};
 use crate::program::{Program, Running};
 use crate::report::Report;
 use crate::settings::Settings;
@@ -106,9 +106,13 @@ async fn interrupted() -> String {
 async fn cpu_round(workload: &Workload, running: &[(Program, Running)], report: &mut Report) {
     for measure in Measure::ALL.into_iter().filter(|&m| takes(&workload.settings, m)) {
         for (program, running) in running {
-            if let Some(sample) = workload.cpu(measure, running).await {
-                report.add(*program, measure, sample);
+            let Some(sample) = workload.cpu(measure, running).await else { continue };
+            if let Ok(Sample { gap: Some(gap), units, .. }) = sample {
+                let value = gap.as_secs_f64() * 1e3;
+                let gap = Sample { value, units, core_share: None, gap: None };
+                report.add(*program, Measure::EventGap, Ok(gap));
             }
+            report.add(*program, measure, sample);
         }
     }
 }

@@ -2,6 +2,10 @@
 
 use std::cell::{Cell, OnceCell};
 
+use tokio::time::Instant;
+
+use super::gaps::Gaps;
+
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     done: Cell<u64>,
@@ -9,6 +13,8 @@ pub(crate) struct Counters {
     failed: Cell<u64>,
     first_failure: OnceCell<String>,
     stopped: Cell<bool>,
+    /// Between the events of a stream.
+    pub(crate) gaps: Gaps,
 }
 
 impl Counters {
@@ -18,6 +24,15 @@ impl Counters {
 
     pub(crate) fn one_event(&self) {
         self.events.set(self.events.get() + 1);
+    }
+
+    /// One event of a stream of which `last` is when the one before came.
+    pub(crate) fn one_event_after(&self, last: &Cell<Option<Instant>>) {
+        let now = Instant::now();
+        if let Some(before) = last.replace(Some(now)) {
+            self.gaps.one(now - before);
+        }
+        self.one_event();
     }
 
     pub(crate) fn one_failed(&self, why: &str) {

@@ -11,7 +11,8 @@ use forebay_core::{
     PrefixMatch, RequestFacts, TicketId, Time,
 };
 use forebay_gate::{
-    DecisionRecord, EndpointLoad, EndpointStanding, Event, PoolConfig, PoolLoad, Progress, Refusal, RepickReason, Verdict,
+    DecisionRecord, EndpointLoad, EndpointStanding, Event, PoolConfig, PoolLoad, Progress, Refusal,
+    RepickReason, Verdict,
 };
 use forebay_prefix::{IndexConfig, Matches, PrefixIndex};
 use parking_lot::{Mutex, RwLock};

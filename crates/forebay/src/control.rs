@@ -17,7 +17,7 @@ use crate::status::{StatusPage, endpoint_id};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Decides {
     pub(crate) config: PoolConfig,
-    /// The counts when the shadow policy was set: those before are another's.
+    /// The counts when it was last compared with another one, or by other prices.
     pub(crate) shadow_since: ShadowCounts,
 }
 
@@ -127,11 +127,13 @@ impl FleetControl for StatusPage {
             let mut deciding = self.deciding.0.lock();
             let decides = deciding.get_mut(at).ok_or(ControlError::Unknown)?;
             let config = &mut decides.config;
+            // What the shadow is compared with, and what a choice costs.
+            let compared = |config: &PoolConfig| (config.policy, config.profile, config.shadow);
+            let before = compared(config);
             config.policy = asked.unwrap_or(config.policy);
             config.profile = profile.unwrap_or(config.profile);
-            let before = config.shadow;
-            config.shadow = shadow.unwrap_or(before);
-            if before != config.shadow {
+            config.shadow = shadow.unwrap_or(config.shadow);
+            if before != compared(config) {
                 let load = self.proxy.live().pool(id);
                 decides.shadow_since = load.as_ref().map(ShadowCounts::of).unwrap_or_default();
             }

@@ -161,6 +161,15 @@ async fn a_pool_decides_by_its_new_policy_at_once_and_the_shadow_is_counted_anew
         assert!(metrics.contains(&format!("forebay_shadow_{name}")), "{name}\n{metrics}");
     }
 
+    // Compared with another policy it is counted anew; what changes nothing goes on.
+    let asked = |patch| page.patch_pool("chat", &patch).unwrap().shadow.unwrap().asked;
+    assert_eq!(asked(words("least_work", "", Some(Some("random")))), 1);
+    assert_eq!(asked(words("least_request", "", None)), 0);
+    decide(&page).await;
+    assert_eq!(asked(words("", "lean", None)), 1);
+    assert_eq!(asked(words("", "batch", None)), 0);
+    page.patch_pool("chat", &words("least_work", "lean", None)).unwrap();
+
     // What is not named stays, and the shadow policy can go.
     let pool = page.patch_pool("chat", &words("", "", Some(None))).unwrap();
     assert_eq!((pool.policy.as_str(), pool.profile.as_str(), pool.shadow), ("least_work", "lean", None));
@@ -211,6 +220,7 @@ async fn everything_that_is_told_of_an_endpoint_is_shown() {
         kv_usage: Some(0.5),
         counters: Counters { prefix_queries: Some(100.0), prefix_hits: Some(80.0), ..Counters::default() },
         gpu: Gpu { temperature_c: Some(80.0), throttle: Some(0x20), ..Gpu::default() },
+        skipped: 2,
         ..Signals::default()
     };
     signals.custom[0] = Some(4.0);
@@ -224,7 +234,7 @@ async fn everything_that_is_told_of_an_endpoint_is_shown() {
     assert!(first.signal_age_seconds.is_some_and(|age| age >= 0.0));
     assert_eq!((first.signals.running, first.signals.prefix_hit), (Some(3), Some(0.8)));
     assert_eq!(first.signals.custom.into_iter().collect::<Vec<_>>(), [("depth".to_owned(), 4.0)]);
-    assert_eq!(first.signals.missing, ["unknown"]);
+    assert_eq!((first.signals.missing, first.signals.unusable), (vec!["unknown".to_owned()], 2));
     assert_eq!((first.gpu.temperature_celsius, first.gpu.throttled), (Some(80.0), Some(true)));
     assert_eq!((first.scrapes.ok, first.scrapes.failed), (1, 1));
     assert_eq!(first.scrapes.last_failure.as_deref(), Some("timeout"));
@@ -232,6 +242,7 @@ async fn everything_that_is_told_of_an_endpoint_is_shown() {
     for line in [
         r#"forebay_endpoint_running{pool="chat",endpoint="http://127.0.0.1:1"} 3"#,
         r#"forebay_endpoint_missing_signals{pool="chat",endpoint="http://127.0.0.1:1"} 1"#,
+        r#"forebay_endpoint_unusable_values{pool="chat",endpoint="http://127.0.0.1:1"} 2"#,
         r#"forebay_endpoint_gpu_throttled{pool="chat",endpoint="http://127.0.0.1:1"} 1"#,
         r#"forebay_endpoint_scrapes_total{pool="chat",endpoint="http://127.0.0.1:1",result="failed"} 1"#,
         r#"forebay_endpoint_prefill_factor{pool="chat",endpoint="http://127.0.0.1:2"} 1"#,

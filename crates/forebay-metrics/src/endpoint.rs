@@ -42,6 +42,8 @@ pub struct EndpointTold {
     pub kv_usage: Option<f64>,
     /// Signals of the operator's own that its page does not have.
     pub missing_signals: Option<u32>,
+    /// The weight that the pool's policy counts it with.
+    pub weight: Option<f64>,
     /// How much longer than its class it takes to compute a prompt.
     pub prefill_factor: Option<f64>,
     /// … to generate a token.
@@ -65,6 +67,7 @@ pub(crate) struct ToldSeries {
     pub(crate) waiting: FloatCell,
     pub(crate) kv_usage: FloatCell,
     pub(crate) missing_signals: FloatCell,
+    pub(crate) weight: FloatCell,
     pub(crate) prefill_factor: FloatCell,
     pub(crate) decode_factor: FloatCell,
     pub(crate) gpu_utilization: FloatCell,
@@ -117,6 +120,7 @@ impl EndpointMetrics {
         series.waiting.set(told.waiting.map(f64::from));
         series.kv_usage.set(told.kv_usage);
         series.missing_signals.set(told.missing_signals.map(f64::from));
+        series.weight.set(told.weight);
         series.prefill_factor.set(told.prefill_factor);
         series.decode_factor.set(told.decode_factor);
         series.gpu_utilization.set(told.gpu_utilization);

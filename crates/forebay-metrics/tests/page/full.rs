@@ -38,6 +38,7 @@ pub(crate) fn full() -> Full {
         waiting: Some(2),
         kv_usage: Some(0.75),
         missing_signals: Some(1),
+        weight: Some(2.5),
         prefill_factor: Some(1.25),
         decode_factor: Some(1.5),
         gpu_utilization: Some(0.5),

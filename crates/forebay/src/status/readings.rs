@@ -49,6 +49,7 @@ impl StatusPage {
         let load = &view.load;
         handle.load(u64::from(load.in_flight), load.picked);
         let speed = EndpointTold {
+            weight: load.weight_in_use,
             prefill_factor: Some(load.speed.prefill_factor),
             decode_factor: Some(load.speed.decode_factor),
             ..EndpointTold::default()

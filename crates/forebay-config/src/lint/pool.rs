@@ -1,7 +1,7 @@
 //! A pool's policy, connections and times.
 
 use crate::PolicyKind;
-use crate::choices::{OrcaAsk, Protocol};
+use crate::choices::{Engine, OrcaAsk, Protocol};
 use crate::pool::Pool;
 
 pub(super) fn check(pool: &Pool, path: &str, trusted: bool, warn: &mut impl FnMut(String, &str)) {
@@ -29,14 +29,53 @@ fn policies(pool: &Pool, path: &str, trusted: bool, warn: &mut impl FnMut(String
              without it keep to no endpoint",
         );
     }
-    if pool.policy == PolicyKind::OrcaWeightedRoundRobin && pool.orca.ask == OrcaAsk::None {
+    if pool.policy == PolicyKind::OrcaWeightedRoundRobin {
+        reports(pool, path, warn);
+    }
+    match pool.shadow_policy {
+        Some(shadow) if shadow == pool.policy => {
+            warn(format!("{path}.shadow_policy"), "is the policy itself, which always agrees");
+        }
+        Some(PolicyKind::Learned) => warn(
+            format!("{path}.shadow_policy"),
+            "learned as a shadow learns nothing, as its choices are never tried: it always chooses as predictive",
+        ),
+        _ => {}
+    }
+}
+
+/// What `orca_weighted_round_robin` needs from the endpoints' load reports.
+fn reports(pool: &Pool, path: &str, warn: &mut impl FnMut(String, &str)) {
+    let metric = match pool.engine {
+        Engine::Auto => {
+            "(for vLLM named_metrics.kv_cache_usage_perc, for Triton named_metrics.kv_cache_utilization)"
+        }
+        Engine::Vllm => "(named_metrics.kv_cache_usage_perc)",
+        Engine::Triton => "(named_metrics.kv_cache_utilization)",
+        _ => "",
+    };
+    let unnamed = pool.orca.metrics.is_empty() && !metric.is_empty();
+    let rest = "without it no weight is ever known and each endpoint goes in turn";
+    if pool.orca.ask == OrcaAsk::None {
+        let named = if unnamed {
+            format!(" and, for what they report, orca.metrics {metric}")
+        } else {
+            String::new()
+        };
         warn(
             format!("{path}.policy"),
-            "orca_weighted_round_robin needs load reports, which vLLM and Triton send only when asked; set orca.ask",
+            &format!(
+                "orca_weighted_round_robin needs load reports, which vLLM and Triton send only when asked; set \
+                 orca.ask{named}; {rest}"
+            ),
         );
-    }
-    if pool.shadow_policy == Some(pool.policy) {
-        warn(format!("{path}.shadow_policy"), "is the policy itself, which always agrees");
+    } else if unnamed {
+        warn(
+            format!("{path}.orca.metrics"),
+            &format!(
+                "is empty, and vLLM and Triton report no utilisation but named metrics; name one {metric}: {rest}"
+            ),
+        );
     }
 }
 

@@ -19,9 +19,27 @@ pub(crate) fn session(scan: &Scan, headers: &HeaderMap, trusted: bool) -> Option
     header.map(|value| xxh3_64(value.as_bytes())).or(scan.user_hash)
 }
 
+/// Answers that are generated token by token: choices of each prompt; 0 where
+/// what is asked for takes no decoding, whatever its usage says.
+pub(crate) fn answers(scan: &Scan, api: Api) -> u32 {
+    match api {
+        Api::Embeddings
+        | Api::Rerank
+        | Api::Score
+        | Api::Pooling
+        | Api::Moderations
+        | Api::CountTokens
+        | Api::Images => 0,
+        Api::Chat | Api::Completions | Api::Responses | Api::Messages | Api::Audio | Api::Other => {
+            scan.choices.max(1).saturating_mul(scan.prompts.max(1))
+        }
+    }
+}
+
 /// Facts of one request. Control headers count only when the caller is trusted.
 pub(crate) fn of(
     scan: &Scan,
+    api: Api,
     body: &[u8],
     route: &Route,
     headers: &HeaderMap,
@@ -55,7 +73,7 @@ pub(crate) fn of(
             tpot_ms: limit("x-forebay-slo-tpot-ms", ms(slo.tpot)),
         },
         prompt_tokens: prompt_tokens(scan, bytes_per_token),
-        output_tokens: output.saturating_mul(scan.choices).saturating_mul(scan.prompts.max(1)),
+        output_tokens: output.saturating_mul(answers(scan, api)).max(1),
         stream: scan.stream,
         affinity: session.unwrap_or(scan.prompt_head_hash),
         session,
@@ -131,5 +149,46 @@ fn priority(word: &str) -> Option<Priority> {
         "standard" => Some(Priority::STANDARD),
         "sheddable" => Some(Priority::SHEDDABLE),
         number => number.parse().ok().map(Priority),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forebay_config::{Config, Pool};
+    use forebay_core::TenantId;
+    use forebay_metrics::Metrics;
+    use forebay_wire::body::scan_json;
+
+    use super::*;
+    use crate::registry::RegistryBuilder;
+
+    fn expected(api: Api, body: &str, usual: u64) -> u32 {
+        let config = Config { pools: vec![Pool::new("chat", "tide-7b")], ..Config::default() };
+        let route = RegistryBuilder::build(&config, &Metrics::new("0"), 0).route("tide-7b", 0).unwrap();
+        for _ in 0..2000 {
+            route.learn_output(TenantId(0), usual, 1);
+        }
+        let scan = scan_json(api, body.as_bytes()).unwrap();
+        of(&scan, api, body.as_bytes(), &route, &HeaderMap::new(), false).output_tokens
+    }
+
+    #[test]
+    fn output_is_expected_of_each_choice_of_each_prompt() {
+        let chat = |more: &str| {
+            format!(r#"{{"model":"tide-7b",{more}"messages":[{{"role":"user","content":"hi"}}]}}"#)
+        };
+        assert_eq!(expected(Api::Chat, &chat(""), 100), 100);
+        assert_eq!(expected(Api::Chat, &chat("\"n\":4,"), 100), 400);
+        assert_eq!(expected(Api::Chat, &chat("\"max_tokens\":10,\"n\":4,"), 100), 40);
+        let two = r#"{"model":"tide-7b","prompt":["a","b"],"n":2}"#;
+        assert_eq!(expected(Api::Completions, two, 50), 200);
+    }
+
+    #[test]
+    fn nothing_is_decoded_for_embeddings() {
+        let inputs = r#"{"model":"tide-7b","input":["a","b","c"]}"#;
+        assert_eq!(expected(Api::Embeddings, inputs, 100), 1);
+        let count = r#"{"model":"tide-7b","messages":[{"role":"user","content":"hi"}]}"#;
+        assert_eq!(expected(Api::CountTokens, count, 100), 1);
     }
 }

@@ -145,7 +145,8 @@ async fn answer(
         return Err(unknown_model(proxy, &scan.model).into());
     };
     let on_route = |problem| Stop::Problem(Box::new(problem), Some(Arc::clone(&route)));
-    let mut facts = facts::of(&scan, &read.bytes, &route, &parts.headers, settings.trust_control_headers);
+    let mut facts =
+        facts::of(&scan, api, &read.bytes, &route, &parts.headers, settings.trust_control_headers);
     // Boxed: few pools have a tokenizer, and its wait need not be in every request.
     let rendered = match route.pool.tokens.get() {
         Some(tokens) if facts.prefix.chain.is_empty() || !facts.prefix.exact => {
@@ -170,11 +171,7 @@ async fn answer(
         request_id.clone(),
         ticket,
         started,
-        Asked {
-            prompt_bytes: prompt_text_bytes(&scan),
-            rendered,
-            answers: scan.choices.saturating_mul(scan.prompts.max(1)),
-        },
+        Asked { prompt_bytes: prompt_text_bytes(&scan), rendered, answers: facts::answers(&scan, api) },
     ));
     let outgoing = outgoing(&mut parts, read.bytes, &scan, api, &route, request_id);
     let queued = started.elapsed();

@@ -251,6 +251,23 @@ impl Relay {
     }
 }
 
+impl Drop for Relay {
+    /// A client that has read that the answer is complete may leave before the
+    /// connection to the engine says so too: that is no cancellation. Any other
+    /// is, with what is known of it by then.
+    fn drop(&mut self) {
+        if self.body.is_none() {
+            return;
+        }
+        if self.ready.is_empty() && self.watching.said_done() {
+            self.finish();
+        } else {
+            let seen = self.watching.finish(false);
+            self.settle.cancelled(seen.usage);
+        }
+    }
+}
+
 /// An answer that stopped before its end.
 #[derive(Debug)]
 pub(crate) struct Stopped {

@@ -42,7 +42,7 @@ pub(crate) struct Asked {
     pub(crate) prompt_bytes: usize,
     /// Tokens of its prompt as they were told before it was sent; 0 when they were not.
     pub(crate) rendered: u32,
-    /// Choices of each of its prompts.
+    /// Choices of each of its prompts; 0 where nothing is generated.
     pub(crate) answers: u32,
 }
 
@@ -137,6 +137,11 @@ impl Settle {
         self.end(end, label, status.as_u16(), usage, "");
     }
 
+    /// The client went away, after so much of the answer.
+    pub(crate) fn cancelled(&mut self, usage: Option<Usage>) {
+        self.end(EndKind::Cancelled, OutcomeLabel::ClientCancelled, CLIENT_CLOSED, usage, "");
+    }
+
     /// It ended, however it did. A second call does nothing.
     pub(crate) fn end(
         &mut self,
@@ -152,12 +157,11 @@ impl Settle {
         metrics.request(code, label, now - self.started);
         if let Some(first) = self.first_token {
             metrics.ttft(first - self.started);
-            if let (Some(last), 2..) = (self.last_token, self.tokens) {
-                let gaps = u32::try_from(self.tokens - 1).unwrap_or(u32::MAX);
+            if let (Some(last), Some(gaps)) = (self.last_token, gaps(self.tokens, self.asked.answers)) {
                 metrics.tpot((last - first) / gaps);
             }
         }
-        if let Some(usage) = usage.filter(|_| label == OutcomeLabel::Ok) {
+        if let Some(usage) = usage.filter(|_| label == OutcomeLabel::Ok && self.asked.answers > 0) {
             // Counted events are a lower bound, and better than never to learn
             // from clients that do not ask for usage.
             self.route.learn_output(ticket.facts().tenant, usage.completion_tokens, self.asked.answers);
@@ -167,7 +171,7 @@ impl Settle {
                 // Of an answer that was cut nobody can state more than what came;
                 // of a whole one its engine could have.
                 if label != OutcomeLabel::Ok {
-                    metrics.tokens(0, 0, usage.completion_tokens);
+                    metrics.tokens(usage.prompt_tokens, usage.cached_tokens, usage.completion_tokens);
                 }
                 metrics.usage_unknown();
             }
@@ -249,13 +253,30 @@ impl Settle {
     }
 }
 
+/// Gaps between the tokens of one of so many answers side by side; none when
+/// it has no two.
+fn gaps(tokens: u64, answers: u32) -> Option<u32> {
+    let each = u32::try_from(tokens / u64::from(answers.max(1))).unwrap_or(u32::MAX);
+    each.checked_sub(1).filter(|gaps| *gaps > 0)
+}
+
 impl Drop for Settle {
     fn drop(&mut self) {
-        let estimate = (self.tokens > 0).then_some(Usage {
-            completion_tokens: self.tokens,
-            estimated: true,
-            ..Usage::default()
-        });
-        self.end(EndKind::Cancelled, OutcomeLabel::ClientCancelled, CLIENT_CLOSED, estimate, "");
+        self.cancelled(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_side_by_side_have_their_own_gaps() {
+        let cases = [((0, 1), None), ((1, 1), None), ((2, 1), Some(1)), ((8, 0), Some(7)), ((8, 4), Some(1))];
+        for ((tokens, answers), wanted) in cases {
+            assert_eq!(gaps(tokens, answers), wanted, "{tokens} tokens of {answers}");
+        }
+        assert_eq!(gaps(4, 4), None);
+        assert_eq!(gaps(u64::MAX, 1), Some(u32::MAX - 1));
     }
 }

@@ -84,18 +84,29 @@ impl Watching {
         }
     }
 
+    /// Whether the answer itself has said that it is complete.
+    pub(crate) fn said_done(&self) -> bool {
+        match self {
+            Watching::Events(watcher) => watcher.done(),
+            _ => false,
+        }
+    }
+
     /// The answer ended, or broke off.
     pub(crate) fn finish(&mut self, whole: bool) -> Seen {
         match self {
             Watching::Events(watcher) => {
                 watcher.finish();
                 let counted = watcher.tokens();
-                let estimate = (counted > 0).then_some(Usage {
+                // Some state the prompt's tokens first and the answer's at the end.
+                let stated = watcher.usage().filter(|usage| whole || usage.completion_tokens >= counted);
+                let estimate = || Usage {
                     completion_tokens: counted,
                     estimated: true,
-                    ..Usage::default()
-                });
-                Seen { usage: watcher.usage().or(estimate), error: watcher.error() }
+                    ..watcher.usage().unwrap_or_default()
+                };
+                let usage = stated.or_else(|| (counted > 0).then(estimate));
+                Seen { usage, error: watcher.error() }
             }
             Watching::Json { first, rest } if whole => {
                 Seen { usage: usage_from_json(first.as_deref().unwrap_or(rest)), error: false }
@@ -119,6 +130,20 @@ mod tests {
 
     const TWO: &str = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"a\"}}]}\n\n\
                        data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"b\"}}]}\n\n";
+
+    #[test]
+    fn of_a_cut_answer_more_may_have_come_than_was_stated() {
+        const STATED: &str =
+            "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":N}}\n\n";
+        for (stated, counted) in [(1, 2), (2, 2), (5, 5)] {
+            let text = STATED.replace('N', &stated.to_string()) + TWO;
+            let usage = seen(text.clone().leak(), false).usage.unwrap();
+            assert_eq!((usage.prompt_tokens, usage.completion_tokens), (9, counted), "{stated}");
+            assert_eq!(usage.estimated, stated < 2);
+            let whole = seen(text.leak(), true).usage.unwrap();
+            assert_eq!((whole.completion_tokens, whole.estimated), (stated, false));
+        }
+    }
 
     #[test]
     fn tokens_that_no_usage_states_are_estimated() {

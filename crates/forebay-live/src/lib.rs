@@ -7,11 +7,13 @@
 
 mod cell;
 mod clock;
+mod held;
 mod live;
 mod log;
 mod ticket;
 
 pub use clock::Clock;
+pub use held::EngineCaches;
 pub use live::{EndpointKey, EndpointView, GateDecision, Live, LogCounts};
 pub use log::{LogError, LogOptions, ReplayReport, build, replay};
 pub use ticket::{Ticket, Waiting};

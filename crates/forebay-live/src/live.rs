@@ -1,8 +1,7 @@
 //! The Gates of the running program, each behind its lock.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -15,17 +14,14 @@ use forebay_gate::{
     RepickReason, Verdict,
 };
 use forebay_prefix::{IndexConfig, Matches, PrefixIndex};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::cell::{Cell, Known, Woken};
 use crate::clock::{Clock, random_seed};
+use crate::held::{EngineCaches, Held};
 use crate::log::{Counts, LogOptions, Recorder};
 use crate::ticket::{Ticket, Waiting};
-
-/// A restart that the engine's own events showed is not another one when its
-/// metrics or its models show it within this time.
-const SAME_RESTART: Duration = Duration::from_secs(30);
 
 /// A block that must first be copied from host memory saves this share of its prefill.
 const HOST_SHARE: f32 = 0.75;
@@ -88,11 +84,8 @@ pub(crate) enum Submitted<M> {
 struct Guarded<M> {
     cell: Mutex<Cell<M>>,
     index: PrefixIndex,
-    /// Slots whose engines tell what they hold (KV events): what was served
-    /// there is theirs to confirm.
-    telling: RwLock<BTreeSet<EndpointId>>,
-    /// When events last showed that an engine began anew.
-    told: Mutex<BTreeMap<EndpointId, Time>>,
+    /// What is known of their caches besides.
+    held: Held,
 }
 
 /// The Gates of this program. `M` is what the shell keeps of an endpoint:
@@ -102,6 +95,7 @@ pub struct Live<M> {
     gates: Vec<Guarded<M>>,
     /// Which Gate decides for each pool.
     gate_of: Vec<u32>,
+    pub(crate) caches: Mutex<Option<Weak<dyn EngineCaches>>>,
     log: Mutex<Option<(Arc<Counts>, std::thread::JoinHandle<()>)>>,
 }
 
@@ -117,13 +111,13 @@ impl<M> Live<M> {
         let guarded = |i| Guarded {
             cell: Mutex::new(Cell::new(seed.wrapping_add(i as u64))),
             index: PrefixIndex::new(share),
-            telling: RwLock::default(),
-            told: Mutex::default(),
+            held: Held::default(),
         };
         Live {
             clock: Clock::start(),
             gates: (0..gates).map(guarded).collect(),
             gate_of,
+            caches: Mutex::new(None),
             log: Mutex::new(None),
         }
     }
@@ -184,6 +178,10 @@ impl<M> Live<M> {
     /// What the endpoints of a Gate hold.
     pub fn index(&self, gate: u32) -> Option<&PrefixIndex> {
         self.gates.get(gate as usize).map(|guarded| &guarded.index)
+    }
+
+    pub(crate) fn held(&self, gate: u32) -> Option<&Held> {
+        self.gates.get(gate as usize).map(|guarded| &guarded.held)
     }
 
     /// Tells the indexes the time, so that what came from a snapshot and was
@@ -251,45 +249,17 @@ impl<M> Live<M> {
     }
 
     /// An endpoint said how loaded it is; `block_tokens` is what a block of
-    /// the prefix index stands for there.
+    /// the prefix index stands for there while nothing was served: then it is what
+    /// those have that were, for text and token ids have blocks of their own.
     pub fn report(&self, key: EndpointKey, report: LoadReport, block_tokens: f32) {
+        let served = self.held(key.gate).and_then(|held| held.block_tokens(key.id));
+        let block_tokens = served.unwrap_or(block_tokens);
         if let (Some(tokens), Some(index)) = (report.kv_tokens, self.index(key.gate))
             && block_tokens > 0.0
         {
             index.set_capacity(key.id, Some((tokens as f32 / block_tokens) as u32));
         }
         self.apply(key.gate, Event::Report(key.id, report));
-    }
-
-    /// The engine at an endpoint began anew: what it held is gone. Nothing
-    /// happens when [`Live::told_restart`] said so just before: what it has told
-    /// since then is not to be forgotten.
-    pub fn restarted(&self, key: EndpointKey) {
-        let now = self.clock.now();
-        let known = self.gates.get(key.gate as usize).and_then(|guarded| {
-            let told = guarded.told.lock();
-            told.get(&key.id).copied()
-        });
-        if known.is_none_or(|told| now.since(told) > SAME_RESTART) {
-            self.forget(key);
-        }
-    }
-
-    /// As [`Live::restarted`], as the engine's own events show it.
-    pub fn told_restart(&self, key: EndpointKey) {
-        if let Some(guarded) = self.gates.get(key.gate as usize) {
-            let (mut told, now) = (guarded.told.lock(), self.clock.now());
-            told.retain(|_, at| now.since(*at) <= SAME_RESTART);
-            told.insert(key.id, now);
-        }
-        self.forget(key);
-    }
-
-    fn forget(&self, key: EndpointKey) {
-        if let Some(index) = self.index(key.gate) {
-            index.forget(key.id);
-        }
-        self.apply(key.gate, Event::Restarted(key.id));
     }
 
     /// A connect or a probe took so long there and back.
@@ -305,21 +275,6 @@ impl<M> Live<M> {
     /// Adapters that an endpoint has loaded, and how many fit.
     pub fn loaded(&self, key: EndpointKey, adapters: Vec<ModelId>, slots: Option<u32>) {
         self.apply(key.gate, Event::Loaded(key.id, adapters, slots));
-    }
-
-    /// Whether the engine at an endpoint tells what it holds from now on.
-    pub fn tells(&self, key: EndpointKey, tells: bool) {
-        if let Some(guarded) = self.gates.get(key.gate as usize) {
-            let known = guarded.telling.read().contains(&key.id);
-            if known != tells {
-                let mut telling = guarded.telling.write();
-                if tells {
-                    telling.insert(key.id);
-                } else {
-                    telling.remove(&key.id);
-                }
-            }
-        }
     }
 
     /// Asks the Gate for a request. Drop the future to give it up.
@@ -463,12 +418,13 @@ impl<M> Live<M> {
             outcome.ttft.is_some()
                 || (outcome.end == forebay_core::EndKind::Finished && outcome.usage.is_some())
         });
-        let confirms = prefix.exact
-            && self
-                .gates
-                .get(gate as usize)
-                .is_some_and(|guarded| guarded.telling.read().contains(&endpoint));
-        index.end(endpoint, &prefix.chain, served && !confirms, now);
+        let held = self.held(gate);
+        let confirms = prefix.exact && held.is_some_and(|held| held.is_telling(endpoint));
+        let commits = served && !confirms;
+        if let Some(held) = held.filter(|_| commits && prefix.block_tokens > 0.0) {
+            held.committed(endpoint, prefix.chain.len(), prefix.block_tokens);
+        }
+        index.end(endpoint, &prefix.chain, commits, now);
     }
 
     /// A waiting request is given up: nobody is to be woken for it.

@@ -1,10 +1,11 @@
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use forebay_core::*;
 use forebay_gate::PoolConfig;
 
-use crate::{EndpointKey, Live};
+use crate::{EndpointKey, EngineCaches, Live};
 
 const POOL: PoolId = PoolId(0);
 
@@ -85,18 +86,73 @@ async fn what_an_engine_no_longer_had_is_taken_back() {
     assert_eq!(left_after(0).await, 0);
 }
 
+/// Somebody who follows an engine's events, and what it was told.
+#[derive(Default)]
+struct Follows(AtomicU32);
+
+impl EngineCaches for Follows {
+    fn restarted(&self, _: EndpointKey) -> bool {
+        self.0.fetch_add(1, Relaxed);
+        true
+    }
+}
+
 #[tokio::test]
 async fn a_restart_that_events_told_is_not_forgotten_twice() {
     let (live, key) = live();
+    let follows = Arc::new(Follows::default());
+    let caches: Weak<dyn EngineCaches> = Arc::downgrade(&follows) as _;
+    live.set_engine_caches(caches);
     ask(&live, prompt(10, true), 0).await;
     live.told_restart(key);
     assert_eq!(ask(&live, prompt(10, true), 0).await, 0);
     // The metrics page shows the same restart, a little later.
     live.restarted(key);
     assert_eq!(ask(&live, prompt(12, true), 800).await, 800);
+    assert_eq!(follows.0.load(Relaxed), 1, "who follows it knows which of its ranks said so");
 
     let (live, key) = self::live();
     ask(&live, prompt(10, true), 0).await;
     live.restarted(key);
     assert_eq!(ask(&live, prompt(10, true), 0).await, 0, "nobody else told it");
+}
+
+#[tokio::test]
+async fn what_an_engine_says_stays_when_its_events_show_a_restart() {
+    let (live, key) = live();
+    let index = live.index(key.gate).unwrap();
+    ask(&live, prompt(10, false), 0).await;
+    index.insert_confirmed(key.id, &(101..=110).collect::<Vec<_>>());
+    live.told_restart(key);
+    let facts = RequestFacts {
+        prefix: Prefix { chain: (101..=110).collect(), ..prompt(10, true).prefix },
+        ..prompt(10, true)
+    };
+    assert_eq!(ask(&live, facts, 800).await, 800, "another rank of it has said so since");
+    assert_eq!(ask(&live, prompt(10, false), 0).await, 0, "what it had served is gone");
+}
+
+#[tokio::test]
+async fn room_for_blocks_is_counted_in_the_tokens_that_they_have() {
+    let (live, key) = live();
+    let report = || LoadReport { kv_tokens: Some(80 * 500), ..LoadReport::default() };
+    // A hybrid model: blocks of its own events have 528 tokens.
+    live.report(key, report(), 528.0);
+    ask(&live, prompt(10, false), 0).await;
+    live.report(key, report(), 528.0);
+    ask(&live, prompt(400, false), 0).await;
+    assert_eq!(
+        ask(&live, prompt(400, false), 32_000).await,
+        400 * 80 + 19,
+        "75 blocks of 528 tokens are as much"
+    );
+    // The engine confirms what has its own blocks: those do not count.
+    live.tells(key, true);
+    let exact = prompt(3, true);
+    let prefix = Prefix { block_tokens: 528.0, ..exact.prefix.clone() };
+    for _ in 0..20 {
+        ask(&live, RequestFacts { prefix: prefix.clone(), ..exact.clone() }, 0).await;
+    }
+    live.report(key, report(), 528.0);
+    assert_eq!(live.index(key.gate).unwrap().stats().committed, 400);
 }

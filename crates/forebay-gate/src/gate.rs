@@ -171,7 +171,7 @@ impl Gate {
                 if let Some(pool) = self.pools.get_mut(pool.index()).and_then(Option::as_mut) {
                     pool.add(slot, &self.endpoints, now);
                 }
-                self.weigh(slot, now);
+                self.weigh(now, |pool| pool.has(slot));
                 effects.joined = Some(self.endpoints.id(slot));
                 self.wake_all(now, &mut effects);
             }
@@ -180,6 +180,7 @@ impl Gate {
                     self.endpoints.remove(slot);
                     let pools = self.pools.iter_mut().flatten();
                     pools.for_each(|pool| pool.remove(slot, &self.endpoints, now));
+                    self.weigh(now, |_| true);
                 }
             }
             Event::State(id, _)
@@ -215,7 +216,7 @@ impl Gate {
             Event::Network(_, took) => self.endpoints.set_network(slot, took, now),
             Event::Weight(_, weight) => {
                 self.endpoints.set_weight(slot, weight);
-                self.weigh(slot, now);
+                self.weigh(now, |pool| pool.has(slot));
             }
             Event::Adapters(_, adapters) => self.endpoints.residents_mut(slot).list(adapters),
             Event::Loaded(_, adapters, slots) => {
@@ -312,10 +313,11 @@ impl Gate {
         self.decisions.newest(last)
     }
 
-    /// An endpoint's weight is new: it says something of those beside it as well.
-    fn weigh(&mut self, slot: u32, now: Time) {
+    /// The weights in these pools are not what they were: one that is new or gone
+    /// says something of those beside it as well.
+    fn weigh(&mut self, now: Time, changed: impl Fn(&Pool) -> bool) {
         for (at, pool) in self.pools.iter().enumerate() {
-            let Some(pool) = pool.as_ref().filter(|pool| pool.has(slot)) else { continue };
+            let Some(pool) = pool.as_ref().filter(|pool| changed(pool)) else { continue };
             // Of pools that share an endpoint the first one's members tell what its weight means.
             let first =
                 |slot| self.pools.iter().position(|pool| pool.as_ref().is_some_and(|pool| pool.has(slot)));

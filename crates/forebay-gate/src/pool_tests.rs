@@ -146,9 +146,13 @@ fn a_weight_says_how_fast_one_is_beside_others_of_its_class() {
     gate.apply(at(1.0), Event::Weight(slow[0], 0.5));
     assert_eq!(factors(&gate, &all), [(1.0, 1.0), (1.5, 1.5), (0.75, 0.75)]);
     assert_eq!(gate.load(slow[0]).unwrap().weight, 0.5);
-    // The one that is left has nobody to be compared with.
     gate.apply(at(2.0), Event::Weight(slow[0], 1.0));
     assert_eq!(factors(&gate, &all), [(1.0, 1.0); 3]);
+    // The one that is left has nobody to be compared with.
+    gate.apply(at(3.0), Event::Weight(slow[0], 3.0));
+    assert_eq!(factors(&gate, &all)[2], (2.0, 2.0));
+    gate.apply(at(4.0), Event::Leave(slow[0]));
+    assert_eq!(factors(&gate, &[fast, slow[1]]), [(1.0, 1.0); 2]);
 }
 
 #[test]

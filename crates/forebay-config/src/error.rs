@@ -62,7 +62,8 @@ impl Place {
     /// The place at `line` and `column` of `source`.
     pub(crate) fn new(source: &str, line: u32, column: u32) -> Place {
         let text = source.lines().nth((line as usize).saturating_sub(1)).unwrap_or_default();
-        Place { line: line.max(1), column: column.max(1), text: hide_passwords(text) }
+        let text = hide_keys(&hide_passwords(text));
+        Place { line: line.max(1), column: column.max(1), text }
     }
 
     /// The source line and a caret under the column.
@@ -128,6 +129,38 @@ pub(crate) fn hide_passwords(text: &str) -> String {
                 shown.push_str(&authority[at..]);
             }
             None => shown.push_str(authority),
+        }
+        rest = tail;
+    }
+    shown.push_str(rest);
+    shown
+}
+
+/// Replaces the values of fields that hold keys by as many stars, so that columns
+/// stay. Where a value ends is only guessed: hiding too much is the better mistake.
+fn hide_keys(text: &str) -> String {
+    const FIELD: &str = "engine_key";
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(FIELD) {
+        let (before, after) = rest.split_at(at + FIELD.len());
+        shown.push_str(before);
+        let value_at = after.find(|c: char| !matches!(c, ':' | ' ' | '"' | '\'')).unwrap_or(after.len());
+        let (between, value) = after.split_at(value_at);
+        shown.push_str(between);
+        let quote = between.chars().last().filter(|c| matches!(c, '"' | '\''));
+        let end = match quote {
+            Some(quote) => value.find(quote),
+            // No single value, but what it begins may hold the key.
+            None if value.starts_with(['[', '{']) => None,
+            // A variable's name is no secret.
+            None if value.starts_with("${") => Some(0),
+            None => value.find([',', ' ']),
+        };
+        let (value, tail) = value.split_at(end.unwrap_or(value.len()));
+        match value.starts_with("${") {
+            true => shown.push_str(value),
+            false => shown.extend(value.chars().map(|_| '*')),
         }
         rest = tail;
     }

@@ -1,6 +1,7 @@
 //! The kinds of values that fields have.
 
 mod duration;
+mod key;
 mod number;
 mod place;
 mod size;
@@ -9,6 +10,7 @@ mod text;
 mod word;
 
 pub(crate) use duration::{Span, SpanOrOff};
+pub(crate) use key::Key;
 pub(crate) use number::{AtLeastOne, Fraction, Int, Positive, Share};
 pub(crate) use place::{FilePath, PageUrl, Publisher};
 pub(crate) use size::Bytes;

@@ -37,6 +37,7 @@ mod routing;
 mod scalar;
 mod schema;
 mod sections;
+mod secret;
 mod syntax;
 mod variables;
 
@@ -57,6 +58,7 @@ pub use routing::{NamedSignal, Orca, Rule, Scrape, WarmUp};
 pub use schema::json_schema;
 pub use sections::{Drain, Health, Limits, Retry, Timeouts};
 
+pub use secret::Secret;
 /// Reads a configuration in which no environment variable is set.
 ///
 /// # Errors

@@ -64,6 +64,7 @@ pub fn warnings(config: &Config) -> Vec<Lint> {
     if index.snapshot.is_none() && index.snapshot_interval != PrefixIndex::default().snapshot_interval {
         warn("prefix_index.snapshot_interval".to_owned(), "has no effect without snapshot");
     }
+    prefix::publishers(config, &mut warn);
     shared::check(config, &mut warn);
     lints
 }

@@ -8,6 +8,7 @@ use crate::choices::{Engine, Protocol};
 use crate::endpoint_url::{EndpointUrl, Host};
 use crate::prefix::{KvEvents, Tokenizer};
 use crate::routing::{NamedSignal, Orca, Rule, Scrape, WarmUp};
+use crate::secret::Secret;
 use crate::sections::{Health, Retry, Timeouts};
 
 /// Endpoints that can stand in for each other, because they serve the same model.
@@ -21,6 +22,8 @@ pub struct Pool {
     pub adapters: Vec<String>,
     /// The software at the endpoints.
     pub engine: Engine,
+    /// What the engines want to be shown by whoever asks them.
+    pub engine_key: Option<Secret>,
     /// Whether adapters that the endpoints name themselves can be asked for, too.
     pub discover_adapters: bool,
     /// How an endpoint is chosen.
@@ -82,6 +85,7 @@ impl Pool {
             model: model.into(),
             adapters: Vec::new(),
             engine: Engine::default(),
+            engine_key: None,
             discover_adapters: true,
             policy: PolicyKind::default(),
             profile: Profile::default(),
@@ -133,13 +137,17 @@ impl Pool {
         Some(events.at(&host))
     }
 
+    /// Whether an endpoint's publisher is where engines have it by default, and the
+    /// file does not say so otherwise.
+    pub(crate) fn is_default_publisher(&self, endpoint: &Endpoint) -> bool {
+        let by_default = |events: &KvEvents| events.url == KvEvents::default().url && !events.bind;
+        endpoint.kv_events.is_none() && self.kv_events.as_ref().is_some_and(by_default)
+    }
+
     /// Whether an endpoint is asked for its cache's changes at its own URL, as
     /// TensorRT-LLM wants it, and publishes none: no address of a publisher was given.
     pub fn polls_kv_events(&self, endpoint: &Endpoint) -> bool {
-        let by_default = |events: &KvEvents| events.url == KvEvents::default().url && !events.bind;
-        self.engine == Engine::Trtllm
-            && endpoint.kv_events.is_none()
-            && self.kv_events.as_ref().is_some_and(by_default)
+        self.engine == Engine::Trtllm && self.is_default_publisher(endpoint)
     }
 }
 

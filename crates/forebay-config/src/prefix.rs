@@ -1,5 +1,7 @@
 //! How it is known which endpoint holds which prompt prefix.
 
+pub(crate) mod publishers;
+
 use std::path::PathBuf;
 use std::time::Duration;
 

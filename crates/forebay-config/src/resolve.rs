@@ -7,6 +7,7 @@ mod pools;
 mod prefix;
 mod routing;
 mod sections;
+mod shared;
 
 use crate::config::{Config, Log, ResponseHeaders};
 use crate::error::{Also, ConfigError, Errors, Place};
@@ -33,6 +34,8 @@ pub(crate) fn resolve(raw: &RawConfig, source: Source<'_>, lookup: Lookup<'_>) -
     let inherited = pools::Inherited { timeouts, health: health.clone(), retry };
     let mut names = models::Names::default();
     let pools = to.pools(raw.pools.as_deref(), &inherited, &mut names);
+    to.check_publishers(raw.pools.as_deref().unwrap_or_default(), &pools);
+    to.check_metrics_pages(raw.pools.as_deref().unwrap_or_default(), &pools);
     let models = to.models(raw.models.as_deref().unwrap_or_default(), &mut names);
     let admin = to.field(&raw.admin, "", "admin", defaults.admin);
     let prefix_index = to.prefix_index(raw.prefix_index.as_ref(), defaults.prefix_index);
@@ -207,7 +210,8 @@ impl Resolver<'_> {
         match K::parse(&expanded.text) {
             Ok(value) => Some(value),
             Err(complaint) => {
-                self.error(path, complaint.message(&written.text, expanded.secret));
+                let shown = if K::SECRET { "…" } else { &written.text };
+                self.error(path, complaint.message(shown, expanded.secret || K::SECRET));
                 None
             }
         }

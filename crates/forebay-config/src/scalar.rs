@@ -14,6 +14,9 @@ pub(crate) trait Kind {
     /// What the program uses.
     type Value;
 
+    /// Whether no message may show what was written.
+    const SECRET: bool = false;
+
     /// Reads the text, environment variables already put in.
     fn parse(text: &str) -> Result<Self::Value, Complaint>;
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use forebay_config::{
     Combine, Config, DecisionLog, FleetFile, Host, KvEvents, OrcaAsk, PolicyKind, Pool, PrefixIndex, Profile,
-    Protocol, Tokenizer, parse_fleet, parse_str, warnings,
+    Protocol, Secret, Tokenizer, parse, parse_fleet, warnings,
 };
 
 fn directory() -> PathBuf {
@@ -16,7 +16,8 @@ fn directory() -> PathBuf {
 
 fn example(name: &str) -> Config {
     let text = std::fs::read_to_string(directory().join(name)).unwrap();
-    parse_str(name, &text).unwrap_or_else(|errors| panic!("{errors}"))
+    let env = |name: &str| (name == "ENGINE_KEY").then(|| "hunter2".to_owned());
+    parse(name, &text, &env).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
 fn fleet(name: &str) -> FleetFile {
@@ -69,6 +70,13 @@ fn two_models_splits_by_weight_and_overrides_one_timeout() {
     let (large, global) = (config.pools[1].timeouts, config.timeouts);
     assert_eq!(large.first_byte, Some(std::time::Duration::from_secs(300)));
     assert_eq!((large.connect, large.answer, large.idle), (global.connect, global.answer, global.idle));
+}
+
+#[test]
+fn guarded_has_the_key_of_its_environment() {
+    let config = example("guarded.yaml");
+    assert_eq!(config.pools[0].engine_key, Some(Secret::new("hunter2")));
+    assert!(!format!("{config:?}").contains("hunter2"));
 }
 
 #[test]

@@ -1,8 +1,25 @@
 //! Prefixes, tokens and KV-cache events.
 
 use crate::choices::Engine;
+use crate::config::Config;
 use crate::pool::Pool;
 use crate::prefix::KvEvents;
+use crate::prefix::publishers::shared;
+
+/// Engines on one host that publish at one address unless they say otherwise.
+pub(super) fn publishers(config: &Config, warn: &mut impl FnMut(String, &str)) {
+    for (first, second) in shared(&config.pools) {
+        // Where the address was written down, it has had its error.
+        warn(
+            format!("{}.kv_events", second.path()),
+            &format!(
+                "would be that of {}: both follow the default publisher of one host, unless the engines tell where \
+                 they publish, as newer vLLM does; give each endpoint its kv_events",
+                first.path()
+            ),
+        );
+    }
+}
 
 pub(super) fn check(pool: &Pool, path: &str, warn: &mut impl FnMut(String, &str)) {
     if pool.kv_events.is_none()

@@ -34,6 +34,9 @@ fn differences(a: &Pool, b: &Pool) -> Option<Vec<&'static str>> {
         return None;
     }
     let all = |same: fn(&Endpoint, &Endpoint) -> bool| shared.iter().all(|(x, y)| same(x, y));
+    // What an engine says of its cache is told once, and hashed for one model.
+    let events = |a: &Pool, b: &Pool| shared.iter().all(|(x, y)| a.kv_events_of(x) == b.kv_events_of(y));
+    let followed = shared.iter().any(|(_, y)| b.kv_events_of(y).is_some());
     let checks = [
         ("protocol", a.protocol == b.protocol),
         ("timeouts.connect", a.timeouts.connect == b.timeouts.connect),
@@ -41,11 +44,14 @@ fn differences(a: &Pool, b: &Pool) -> Option<Vec<&'static str>> {
         ("h2_connections", a.h2_connections == b.h2_connections),
         ("health", a.health == b.health),
         ("engine", a.engine == b.engine),
+        ("engine_key", a.engine_key == b.engine_key),
         ("scrape", a.scrape == b.scrape),
         ("signals", a.signals == b.signals),
         ("warm_up", a.warm_up == b.warm_up),
         ("weight", all(|x, y| x.weight == y.weight)),
         ("accelerator", all(|x, y| x.accelerator == y.accelerator)),
+        ("kv_events", events(a, b)),
+        ("model (for kv_events)", a.model == b.model || !followed),
         ("version", all(|x, y| x.version == y.version)),
         ("metrics_url", all(|x, y| x.metrics_url == y.metrics_url)),
         ("dcgm_url", all(|x, y| (&x.dcgm_url, &x.gpus) == (&y.dcgm_url, &y.gpus))),

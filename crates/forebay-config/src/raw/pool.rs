@@ -10,7 +10,7 @@ use super::{
 };
 use crate::choices::{Engine, Protocol};
 use crate::kinds::{
-    AtLeastOne, Flag, Int, Name, PageUrl, Positive, Publisher, Span, UrlText, WeightSource, Word,
+    AtLeastOne, Flag, Int, Key, Name, PageUrl, Positive, Publisher, Span, UrlText, WeightSource, Word,
 };
 use crate::scalar::Scalar;
 use crate::schema::order;
@@ -36,6 +36,12 @@ pub(crate) struct RawPool {
     /// there. `auto` finds out; `openai` is anything else that speaks the OpenAI API.
     #[schemars(extend("default" = "auto"))]
     pub(crate) engine: Field<Word<Engine>>,
+
+    /// The key that the engines ask for (vLLM and SGLang: `--api-key`), best as `${NAME}`. It is sent
+    /// to the pool's endpoints, as `Authorization: Bearer KEY`, with what the gateway asks them itself:
+    /// probes, load, lists of models, warm-up. Clients' requests are passed on as they come: a client
+    /// must send the key itself.
+    pub(crate) engine_key: Field<Key>,
 
     /// Whether LoRA adapters that the endpoints name themselves can be asked for as well, once one
     /// has it.

@@ -70,6 +70,7 @@ impl Resolver<'_> {
                 })
                 .collect(),
             engine: self.field(&raw.engine, path, "engine", Engine::default()),
+            engine_key: self.optional(&raw.engine_key, path, "engine_key"),
             policy: self.field(&raw.policy, path, "policy", default.policy),
             discover_adapters: self.field(
                 &raw.discover_adapters,

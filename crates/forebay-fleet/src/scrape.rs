@@ -5,6 +5,7 @@
 //! and seldom while it is idle or fails.
 
 mod ask;
+mod counters;
 mod detect;
 mod engine;
 mod failure;

@@ -7,10 +7,10 @@ mod support;
 use std::time::Duration;
 
 use forebay_fleet::{PageKind, ScrapeTarget};
-use forebay_wire::signals::{Dialect, Signals};
+use forebay_wire::signals::{Combine, CustomSignal, Dialect, Signals};
 use support::{Answer, Stub, Told, fleet, list, quick, vllm};
 
-const LOADS: &str = r#"{"accelerator":"H100","loads":[{"num_running_reqs":3,"num_waiting_reqs":2,"num_waiting_uncached_tokens":700}]}"#;
+const LOADS: &str = r#"{"accelerator":"H100","loads":[{"num_running_reqs":3,"num_waiting_reqs":2,"num_waiting_uncached_tokens":700,"max_total_num_tokens":262144}]}"#;
 
 /// A target whose engine is to be found out.
 fn open(id: u32, url: &str) -> ScrapeTarget<u32> {
@@ -294,10 +294,50 @@ fn sglangs_loads_count_and_its_metrics_add_the_rest() {
     let Some(Told::Signals(_, signals)) = told.last() else { unreachable!("it ends so") };
     assert_eq!((signals.running, signals.waiting, signals.waiting_tokens), (Some(3), Some(2), Some(700)));
     assert_eq!((signals.kv_block_size, signals.kv_blocks), (Some(64), Some(100)));
+    assert_eq!(signals.kv_tokens, Some(262_144), "as the feed says");
     assert_eq!(signals.accelerator.as_deref(), Some("H100"));
     let pages =
         |kind| told.iter().filter(|told| matches!(told, Told::Scraped(_, k, ..) if *k == kind)).count();
     assert!(pages(PageKind::Metrics) < pages(PageKind::Loads), "the long page is read less often");
+}
+
+#[test]
+fn a_metrics_page_that_hangs_does_not_hold_up_the_load_feed() {
+    let stub = Stub::start(&[("/v1/loads", LOADS.into()), ("/metrics", Answer::Hang)]);
+    let (fleet, _owner, heard) = fleet();
+    // Longer than this test may take.
+    let timeout = Duration::from_secs(3600);
+    fleet.set_scrape_targets(vec![ScrapeTarget { timeout, ..quick(1, &stub.url(), Dialect::Sglang) }]);
+    while stub.asked("/metrics").is_empty() {
+        heard.signals(1);
+    }
+    (0..20).for_each(|_| assert_eq!(heard.signals(1).running, Some(3)));
+    assert_eq!(stub.asked("/metrics").len(), 1);
+}
+
+#[test]
+fn signals_of_a_metrics_page_beside_a_load_feed_are_unknown_when_it_fails() {
+    let page = "sglang:num_pages 100\nqueue_depth 7\n";
+    let stub = Stub::start(&[("/v1/loads", LOADS.into()), ("/metrics", Answer::Status(500))]);
+    let (fleet, _owner, heard) = fleet();
+    let metric = "queue_depth".to_owned();
+    let custom = vec![CustomSignal { metric, labels: Vec::new(), combine: Combine::Sum }];
+    fleet.set_scrape_targets(vec![ScrapeTarget { custom, ..quick(1, &stub.url(), Dialect::Sglang) }]);
+    let first = |s: &Signals| (s.custom[0], s.custom_missing[0]);
+    let until = |expected| {
+        heard.until(
+            |told| matches!(told, Told::Signals(_, s) if first(s) == expected && s.running == Some(3)),
+        );
+    };
+    // It never was there.
+    until((None, true));
+    stub.set("/metrics", page);
+    until((Some(7.0), false));
+    // What it said is not true for ever.
+    stub.set("/metrics", Answer::Status(500));
+    until((None, true));
+    stub.set("/metrics", page);
+    until((Some(7.0), false));
 }
 
 #[test]

@@ -44,6 +44,8 @@ pub struct EndpointTold {
     pub missing_signals: Option<u32>,
     /// The weight that the pool's policy counts it with.
     pub weight: Option<f64>,
+    /// Values in the last report that mean nothing.
+    pub unusable_values: Option<u32>,
     /// How much longer than its class it takes to compute a prompt.
     pub prefill_factor: Option<f64>,
     /// … to generate a token.
@@ -70,6 +72,7 @@ pub(crate) struct ToldSeries {
     pub(crate) weight: FloatCell,
     pub(crate) prefill_factor: FloatCell,
     pub(crate) decode_factor: FloatCell,
+    pub(crate) unusable_values: FloatCell,
     pub(crate) gpu_utilization: FloatCell,
     pub(crate) gpu_temperature: FloatCell,
     pub(crate) gpu_throttled: FloatCell,
@@ -124,6 +127,7 @@ impl EndpointMetrics {
         series.prefill_factor.set(told.prefill_factor);
         series.decode_factor.set(told.decode_factor);
         series.gpu_utilization.set(told.gpu_utilization);
+        series.unusable_values.set(told.unusable_values.map(f64::from));
         series.gpu_temperature.set(told.gpu_temperature_celsius);
         series.gpu_throttled.set(told.gpu_throttled.map(|on| f64::from(u8::from(on))));
         series.scrapes.of(Scrape::Ok).mirror(told.scrapes_ok);

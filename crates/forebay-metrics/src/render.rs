@@ -143,13 +143,14 @@ type Figure = fn(&ToldSeries) -> &FloatCell;
 
 /// What endpoints told; an unknown figure has no series.
 fn write_told(w: &mut Writer, endpoints: &[Arc<Entry<EndpointSeries>>]) -> fmt::Result {
-    let figures: [(Definition, Figure); 11] = [
+    let figures: [(Definition, Figure); 13] = [
         (names::ENDPOINT_SIGNAL_AGE, |t| &t.signal_age),
         (names::ENDPOINT_RUNNING, |t| &t.running),
         (names::ENDPOINT_WAITING, |t| &t.waiting),
         (names::ENDPOINT_KV_USAGE, |t| &t.kv_usage),
         (names::ENDPOINT_MISSING_SIGNALS, |t| &t.missing_signals),
         (names::ENDPOINT_WEIGHT, |t| &t.weight),
+        (names::ENDPOINT_UNUSABLE_VALUES, |t| &t.unusable_values),
         (names::ENDPOINT_PREFILL_FACTOR, |t| &t.prefill_factor),
         (names::ENDPOINT_DECODE_FACTOR, |t| &t.decode_factor),
         (names::ENDPOINT_GPU_UTILIZATION, |t| &t.gpu_utilization),

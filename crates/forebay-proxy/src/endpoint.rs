@@ -14,6 +14,8 @@ pub trait EndpointSignals: Send + Sync {
     fn connect_failed(&self);
     /// It says that it does not have a model that it was taken to have.
     fn model_missing(&self);
+    /// It says that it does not have the model of its pool.
+    fn model_denied(&self);
 }
 
 /// Where requests go and how they are addressed there.
@@ -76,6 +78,12 @@ impl Endpoint {
     pub(crate) fn connect_failed(&self) {
         if let Some(signals) = self.signals.get() {
             signals.connect_failed();
+        }
+    }
+
+    pub(crate) fn model_denied(&self) {
+        if let Some(signals) = self.signals.get() {
+            signals.model_denied();
         }
     }
 

@@ -10,6 +10,7 @@ use forebay_gate::RepickReason;
 use forebay_metrics::{OutcomeLabel, Retry};
 use forebay_net::upstream::{Answer, RequestBody, SendError, SendErrorKind};
 use forebay_wire::body::Api;
+use forebay_wire::signals::denies_model;
 use forebay_wire::sse::{ModelEditor, rewrite_model_json};
 use http::{HeaderValue, Request, StatusCode, Uri, Version, header};
 
@@ -101,6 +102,14 @@ pub(crate) async fn forward(
     // held until there is a byte to go with it.
     if let Err(stopped) = poll_fn(|cx| relay.poll_first(cx)).await {
         return Err(lost(&mut relay, &stopped));
+    }
+    if head.status == StatusCode::NOT_FOUND && route.adapter.is_none() {
+        let parts = relay.take_ready();
+        if let Some(endpoint) = picked.filter(|_| denies_model(&parts.concat())) {
+            // Another engine may have come to its address.
+            endpoint.model_denied();
+        }
+        parts.into_iter().for_each(|part| relay.put_ready(part));
     }
     Ok(Incoming { head, relay, endpoint, held_tokens })
 }

@@ -7,6 +7,7 @@
 
 mod adapters;
 mod dcgm;
+mod denial;
 mod detect;
 mod dialect;
 mod figure;
@@ -20,6 +21,7 @@ mod sources;
 mod values;
 
 pub use dcgm::read_dcgm;
+pub use denial::denies_model;
 pub use detect::{detect, detect_models, detect_root, detect_server_header};
 pub use dialect::Dialect;
 pub use loads::read_loads;

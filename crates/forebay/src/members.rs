@@ -347,4 +347,10 @@ impl EndpointSignals for Traffic {
             fleet.refresh_models(self.id);
         }
     }
+
+    fn model_denied(&self) {
+        if let Some(fleet) = self.fleet.upgrade() {
+            fleet.model_denied(self.id);
+        }
+    }
 }

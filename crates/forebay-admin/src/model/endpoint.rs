@@ -20,6 +20,11 @@ pub struct EndpointStatus {
     pub accelerator: Option<String>,
     /// `starting`, `ready`, `unready`, `draining` or `disabled`.
     pub state: String,
+    /// Whether it serves the pool's model: `listed` by itself; `unlisted`, where
+    /// no list can be read and it is taken to serve it; `other`, where it lists
+    /// only other models and gets no requests; `checking`, while something else
+    /// may answer there. Null while nobody looked.
+    pub model_check: Option<String>,
     /// Relative capacity.
     pub weight: f64,
     /// Requests sent there and not finished.
@@ -87,6 +92,9 @@ pub struct SignalStatus {
     pub custom: BTreeMap<String, f64>,
     /// Those of them whose metric is not on the endpoint's page.
     pub missing: Vec<String>,
+    /// Values in that report that mean nothing, such as NaN: their figures are
+    /// unknown.
+    pub unusable: u32,
 }
 
 /// What the exporter of a node's GPUs said last; null is unknown.

@@ -71,7 +71,8 @@ pub(crate) fn tells(signals: &Signals) -> bool {
         || *counters != Default::default()
 }
 
-/// What a load feed tells, with the rest from the metrics page.
+/// What a load feed tells, with the rest from the metrics page. Every field is
+/// named, so that none is forgotten when one is added.
 pub(crate) fn merged(feed: Signals, page: &Signals) -> Signals {
     Signals {
         running: feed.running.or(page.running),
@@ -79,14 +80,83 @@ pub(crate) fn merged(feed: Signals, page: &Signals) -> Signals {
         kv_usage: feed.kv_usage.or(page.kv_usage),
         kv_block_size: feed.kv_block_size.or(page.kv_block_size),
         kv_blocks: feed.kv_blocks.or(page.kv_blocks),
+        kv_tokens: feed.kv_tokens.or(page.kv_tokens),
         waiting_tokens: feed.waiting_tokens.or(page.waiting_tokens),
         running_tokens: feed.running_tokens.or(page.running_tokens),
         generation_throughput: feed.generation_throughput.or(page.generation_throughput),
         max_running: feed.max_running.or(page.max_running),
+        put_back: feed.put_back.or(page.put_back),
         asleep: feed.asleep.or(page.asleep),
         accelerator: feed.accelerator.or_else(|| page.accelerator.clone()),
         adapters: feed.adapters.or_else(|| page.adapters.clone()),
         skipped: feed.skipped.saturating_add(page.skipped),
-        ..page.clone()
+        // No feed has these.
+        counters: page.counters,
+        process_start: page.process_start,
+        gpu: page.gpu,
+        custom: page.custom,
+        custom_missing: page.custom_missing,
+        models: page.models.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_feeds_figures_count_for_more_than_the_pages() {
+        let feed = Signals {
+            running: Some(3),
+            waiting: Some(2),
+            kv_usage: Some(0.5),
+            kv_tokens: Some(9_000),
+            waiting_tokens: Some(700),
+            running_tokens: Some(4_500),
+            generation_throughput: Some(120.0),
+            max_running: Some(64),
+            skipped: 1,
+            ..Signals::default()
+        };
+        let older = Signals {
+            running: Some(9),
+            waiting: Some(9),
+            kv_usage: Some(0.9),
+            kv_tokens: Some(99),
+            running_tokens: Some(99),
+            generation_throughput: Some(9.0),
+            max_running: Some(9),
+            ..Signals::default()
+        };
+        let page = Signals {
+            kv_block_size: Some(64),
+            put_back: Some(1),
+            process_start: Some(1.7e9),
+            custom: [Some(1.0); forebay_wire::signals::MAX_CUSTOM],
+            skipped: 2,
+            ..older.clone()
+        };
+        let both = merged(feed.clone(), &page);
+        assert_eq!(
+            both,
+            Signals { skipped: 3, ..merged(feed.clone(), &Signals { skipped: 2, ..both.clone() }) }
+        );
+        for (name, of) in [
+            ("running", (|s| s.running.map(f64::from)) as fn(&Signals) -> Option<f64>),
+            ("waiting", |s| s.waiting.map(f64::from)),
+            ("kv_usage", |s| s.kv_usage.map(f64::from)),
+            ("kv_tokens", |s| s.kv_tokens.map(|tokens| tokens as f64)),
+            ("waiting_tokens", |s| s.waiting_tokens.map(|tokens| tokens as f64)),
+            ("running_tokens", |s| s.running_tokens.map(|tokens| tokens as f64)),
+            ("throughput", |s| s.generation_throughput.map(f64::from)),
+            ("max_running", |s| s.max_running.map(f64::from)),
+        ] {
+            assert_eq!(of(&both), of(&feed), "{name}");
+            if of(&page).is_some() {
+                assert_eq!(of(&merged(Signals::default(), &page)), of(&page), "{name} of the page alone");
+            }
+        }
+        assert_eq!((both.kv_block_size, both.put_back, both.process_start), (Some(64), Some(1), Some(1.7e9)));
+        assert_eq!(both.custom, page.custom);
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::ScrapeTarget;
 use super::ask::{Asker, is_busy};
+use super::counters::Counters;
 use super::detect::find;
 use super::engine::Engine;
 use super::failure::ScrapeFailure;
@@ -58,8 +59,8 @@ pub(super) struct Loop<M: Membership> {
     pub(super) slow: Schedule,
     pub(super) due: Due,
     pub(super) engine: Option<Engine>,
-    /// What the metrics page told last and when, beside a load feed of its own.
-    pub(super) counters: Option<(Time, Signals)>,
+    /// The metrics page, where it is beside a load feed of its own.
+    pub(super) counters: Counters,
     pub(super) gpus: Arc<Gpus>,
     pub(super) models_asked: Option<Time>,
     /// When the last look at its models began that came to a list.
@@ -98,7 +99,7 @@ impl<M: Membership> Loop<M> {
             given,
             pace,
             engine: None,
-            counters: None,
+            counters: Counters::default(),
             gpus,
             models_asked: None,
             looked: None,
@@ -184,6 +185,10 @@ impl<M: Membership> Loop<M> {
             tokio::select! {
                 () = self.given.shared.sleep_until(next) => {}
                 () = self.given.nudge.asked() => {}
+                page = self.counters.read() => {
+                    self.given.nudge.rest(false);
+                    self.take_counters(page).await;
+                }
             }
             self.given.nudge.rest(false);
         }
@@ -234,7 +239,7 @@ impl<M: Membership> Loop<M> {
         let news = self.given.past.lock().found(dialect);
         self.engine = Some(engine);
         self.found = Some(began);
-        self.counters = None;
+        self.counters.forget();
         self.unreachable = false;
         if news != Found::Same && is_open {
             let url = &self.given.target.url;
@@ -326,7 +331,7 @@ impl<M: Membership> Loop<M> {
     pub(super) fn restarted(&mut self, why: &'static str) {
         let target = &self.given.target;
         tracing::info!(url = %target.url, reason = why, "the engine began anew");
-        self.counters = None;
+        self.counters.forget();
         if target.dialect.is_none() {
             self.due.look = self.now();
         }

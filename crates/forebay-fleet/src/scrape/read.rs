@@ -1,9 +1,8 @@
 //! What one endpoint is asked for: its load, its models, its GPUs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use forebay_wire::signals::{Signals, read_loads, read_models};
+use forebay_wire::signals::{Reader, Signals, read_loads, read_models};
 use tokio::time::Instant;
 
 use super::ask::{merged, tells};
@@ -15,58 +14,61 @@ use super::nudge::Look;
 use super::past::Began;
 use crate::membership::{Membership, PageKind};
 
-/// With a load feed of its own, the metrics page is for counters only.
-const COUNTERS_EVERY: Duration = Duration::from_secs(1);
-
 /// More models than this are not told.
 const MAX_LISTED: usize = 4096;
 
 impl<M: Membership> Loop<M> {
-    /// Reads the load feed where there is one, and the metrics page.
+    /// Reads the load feed where there is one, or else the metrics page.
     pub(super) async fn read_load(&mut self) {
         let Some(engine) = self.engine.as_ref() else { return };
         let (loads, metrics) = (engine.loads.clone(), engine.metrics.clone());
-        let mut at = Instant::now();
-        let mut fed = None;
-        let mut failure = None;
+        let mut failure = ScrapeFailure::NotSignals;
         if let Some(page) = loads {
+            let at = Instant::now();
             match self.ask_loads(&page).await {
-                Ok(signals) => fed = Some(signals),
+                Ok(fed) => return self.take_feed(at, fed).await,
                 Err(ScrapeFailure::Status(400..=499)) if metrics.is_some() => self.without_loads(),
                 Err(why) if !why.answered() => return self.failed(why),
-                Err(why) => failure = Some(why),
+                Err(why) => failure = why,
             }
         }
-        let fresh = self.counters.as_ref().is_some_and(|(read, _)| self.now().since(*read) < COUNTERS_EVERY);
-        let mut paged = None;
-        if let Some(page) = metrics
-            && (fed.is_none() || !fresh)
-        {
-            let asked = Instant::now();
-            match self.ask_metrics(&page).await {
-                Ok(signals) => {
-                    if fed.is_none() {
-                        at = asked;
-                    }
-                    paged = Some(signals);
-                }
-                Err(why) if fed.is_none() => failure = Some(why),
-                // Counters are missed, not the load.
-                Err(_) => {
-                    let before = self.counters.take().map(|(_, page)| page);
-                    self.counters = Some((self.now(), before.unwrap_or_default()));
-                }
+        let Some(page) = metrics else { return self.failed(failure) };
+        let at = Instant::now();
+        match self.ask_metrics(&page).await {
+            Ok(mut page) => {
+                let is_new = self.compare(&page).await;
+                self.add_gpu(&mut page);
+                self.told(at, &page);
+                self.given.past.lock().keep(page, is_new);
             }
+            Err(why) => self.failed(why),
         }
-        if fed.is_none() && paged.is_none() {
-            return self.failed(failure.unwrap_or(ScrapeFailure::NotSignals));
-        }
-        self.take_in(at, fed, paged).await;
     }
 
-    /// Compares what was told with before, and tells the owner.
-    async fn take_in(&mut self, at: Instant, fed: Option<Signals>, paged: Option<Signals>) {
-        let began = paged.as_ref().map_or(Began::Before, |page| self.given.past.lock().began(page));
+    /// The load was told by its own feed. The rest is added from the metrics
+    /// page as it was last read: nothing waits for that.
+    async fn take_feed(&mut self, at: Instant, fed: Signals) {
+        // Whoever comes back may be somebody else: first who, then what.
+        if self.pace.is_failing() {
+            self.find_out().await;
+        }
+        self.begin_counters();
+        let mut signals = match self.counters.page() {
+            Some(page) => merged(fed, page),
+            None => fed,
+        };
+        if self.counters.is_lost() {
+            let wanted = self.given.target.custom.len();
+            signals.custom_missing.iter_mut().take(wanted).for_each(|missing| *missing = true);
+        }
+        self.add_gpu(&mut signals);
+        self.told(at, &signals);
+    }
+
+    /// Compares a metrics page with the one before, and says what that shows.
+    /// Gives whether another process told it.
+    pub(super) async fn compare(&mut self, page: &Signals) -> bool {
+        let began = self.given.past.lock().began(page);
         let is_new = began != Began::Before;
         if began == Began::AsAnother {
             self.doubt();
@@ -81,7 +83,7 @@ impl<M: Membership> Loop<M> {
         };
         if self.unlisted
             && !self.is_denied()
-            && let (Some(expected), Some(page)) = (&self.given.target.model, &paged)
+            && let Some(expected) = &self.given.target.model
         {
             let (says, verdict) = self.given.past.lock().labels(expected, page);
             self.labels_say = says;
@@ -90,34 +92,12 @@ impl<M: Membership> Loop<M> {
         if let Some(look) = look {
             self.settle_doubt(look);
         }
-        let past = Arc::clone(&self.given.past);
-        if let Some(page) = &paged {
-            let missing = past.lock().missing(&self.given.target.custom, page);
-            if !missing.is_empty() {
-                let url = &self.given.target.url;
-                tracing::warn!(%url, ?missing, "signals stay unknown there: their metrics are not on its page");
-            }
+        let missing = self.given.past.lock().missing(&self.given.target.custom, page);
+        if !missing.is_empty() {
+            let url = &self.given.target.url;
+            tracing::warn!(%url, ?missing, "signals stay unknown there: their metrics are not on its page");
         }
-        match (fed, paged) {
-            (Some(fed), paged) => {
-                if let Some(page) = paged {
-                    past.lock().keep(page.clone(), is_new);
-                    self.counters = Some((self.now(), page));
-                }
-                let mut signals = match &self.counters {
-                    Some((_, page)) => merged(fed, page),
-                    None => fed,
-                };
-                self.add_gpu(&mut signals);
-                self.told(at, &signals);
-            }
-            (None, Some(mut page)) => {
-                self.add_gpu(&mut page);
-                self.told(at, &page);
-                past.lock().keep(page, is_new);
-            }
-            (None, None) => {}
-        }
+        is_new
     }
 
     async fn ask_loads(&self, page: &Page) -> Result<Signals, ScrapeFailure> {
@@ -125,15 +105,9 @@ impl<M: Membership> Loop<M> {
         self.asker().read(PageKind::Loads, page, read).await
     }
 
-    async fn ask_metrics(&self, page: &Page) -> Result<Signals, ScrapeFailure> {
-        let Some(reader) = self.engine.as_ref().map(|engine| Arc::clone(&engine.reader)) else {
-            return Err(ScrapeFailure::Unknown);
-        };
-        let read = move |body: &[u8]| {
-            let signals = reader.read(body);
-            if tells(&signals) { Ok(signals) } else { Err(ScrapeFailure::NotSignals) }
-        };
-        self.asker().read(PageKind::Metrics, page, read).await
+    pub(super) async fn ask_metrics(&self, page: &Page) -> Result<Signals, ScrapeFailure> {
+        let Some(engine) = self.engine.as_ref() else { return Err(ScrapeFailure::Unknown) };
+        self.asker().read(PageKind::Metrics, page, figures(&engine.reader)).await
     }
 
     /// This version of the engine has no such feed.
@@ -141,7 +115,7 @@ impl<M: Membership> Loop<M> {
         if let Some(engine) = &mut self.engine {
             engine.loads = None;
         }
-        self.counters = None;
+        self.counters.forget();
     }
 
     /// Reads which models the endpoint has, and says what a list says of the
@@ -187,9 +161,18 @@ impl<M: Membership> Loop<M> {
         }
     }
 
-    fn add_gpu(&self, signals: &mut Signals) {
+    pub(super) fn add_gpu(&self, signals: &mut Signals) {
         if let Some((_, exported)) = self.gpus.now(&self.given) {
             gpu::add(signals, exported);
         }
+    }
+}
+
+/// Reads a metrics page; one that tells nothing is none.
+pub(super) fn figures(reader: &Arc<Reader>) -> impl FnOnce(&[u8]) -> Result<Signals, ScrapeFailure> + use<> {
+    let reader = Arc::clone(reader);
+    move |body| {
+        let signals = reader.read(body);
+        if tells(&signals) { Ok(signals) } else { Err(ScrapeFailure::NotSignals) }
     }
 }

@@ -63,12 +63,20 @@ impl<M: Membership> Loop<M> {
         if look == Look::Unlisted && self.given.target.model.is_some() {
             // The labels of its metrics may know more.
             self.labels_say = None;
-            self.read_load().await;
+            self.read_labels().await;
             if self.labels_say.is_some() {
                 return Look::Unlisted;
             }
         }
         self.settle(look, question.last)
+    }
+
+    async fn read_labels(&mut self) {
+        let Some(page) = self.engine.as_ref().and_then(|engine| engine.metrics.clone()) else { return };
+        if let Ok(page) = self.ask_metrics(&page).await {
+            let is_new = self.compare(&page).await;
+            self.given.past.lock().keep(page, is_new);
+        }
     }
 
     /// After a gap. A list that does not come is `last` as good as none.

@@ -39,6 +39,7 @@ pub(crate) fn full() -> Full {
         kv_usage: Some(0.75),
         missing_signals: Some(1),
         weight: Some(2.5),
+        unusable_values: Some(2),
         prefill_factor: Some(1.25),
         decode_factor: Some(1.5),
         gpu_utilization: Some(0.5),

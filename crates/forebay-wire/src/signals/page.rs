@@ -203,6 +203,7 @@ pub(super) fn set(signals: &mut Signals, field: Field, value: f64) {
         Field::RunningTokens => signals.running_tokens = Some(value as u64),
         Field::Throughput => signals.generation_throughput = Some(value as f32),
         Field::MaxRunning => signals.max_running = count,
+        Field::PutBack => signals.put_back = count,
         Field::PromptTokens => counters.prompt_tokens = Some(value),
         Field::GenerationTokens => counters.generation_tokens = Some(value),
         Field::PrefixQueries => counters.prefix_queries = Some(value),

@@ -46,7 +46,11 @@ impl Plan {
     pub(super) fn new(dialect: Dialect, custom: &[CustomSignal]) -> Self {
         let mut plan = Self { filter: NameFilter::new([]), wanted: vec![], slots: vec![], fields: vec![] };
         for source in sources::PROCESS.iter().chain(sources::of(dialect)) {
-            plan.add_source(source);
+            plan.add_source(source, source.name, source.age);
+            let [own, dynamos] = sources::TRTLLM_PREFIXES;
+            if let Some(rest) = source.name.strip_prefix(own) {
+                plan.add_source(source, &format!("{dynamos}{rest}"), source.age + 1);
+            }
         }
         for (at, signal) in custom.iter().take(MAX_CUSTOM).enumerate() {
             let join = match signal.combine {
@@ -62,23 +66,24 @@ impl Plan {
         plan
     }
 
-    fn add_source(&mut self, source: &Source) {
+    /// A source under `name`, as one of so many names of its field.
+    fn add_source(&mut self, source: &Source, name: &str, age: u8) {
         // The names of Triton's TensorRT-LLM backend carry the backend's
         // model, not the one that clients ask for.
-        let group = usize::from(source.name.starts_with("nv_trt_llm_"));
-        let mut slot = Slot { field: source.field, join: source.how(), age: source.age * 2, group };
+        let group = usize::from(name.starts_with("nv_trt_llm_"));
+        let mut slot = Slot { field: source.field, join: source.how(), age: age * 2, group };
         let only: Vec<_> = source.only.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let want = |plan: &mut Self, slot: Slot, name: String| {
             let slot = plan.slot(slot);
             plan.want(name, Use { slot, only: only.clone(), label: source.label });
         };
         if source.counter {
-            want(self, slot, format!("{}_total", source.name));
+            want(self, slot, format!("{name}_total"));
             slot.age += 1;
             let created = Slot { field: Field::ProcessStart, join: Join::Min, age: 1, group };
-            want(self, created, format!("{}_created", source.name));
+            want(self, created, format!("{name}_created"));
         }
-        want(self, slot, source.name.to_owned());
+        want(self, slot, name.to_owned());
     }
 
     /// The slot for this field and age, made when there is none yet.

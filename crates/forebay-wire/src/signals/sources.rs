@@ -20,6 +20,7 @@ pub(super) enum Field {
     PrefixQueries,
     PrefixHits,
     Preemptions,
+    PutBack,
     Requests,
     Rejections,
     GpuUtilization,
@@ -53,6 +54,7 @@ impl Field {
             | Self::KvBlockSize
             | Self::KvBlocks
             | Self::MaxRunning
+            | Self::PutBack
             | Self::AdapterSlots => f64::from(u32::MAX),
             Self::Throughput | Self::GpuPower => 1e9,
             // Seconds of Unix time, and whatever the user names.
@@ -132,6 +134,10 @@ impl Source {
 /// Metrics of every process that uses a Prometheus client.
 pub(super) const PROCESS: &[Source] = &[Source::gauge(Field::ProcessStart, "process_start_time_seconds")];
 
+/// The beginning of TensorRT-LLM's names, and the one that Dynamo puts there
+/// instead.
+pub(super) const TRTLLM_PREFIXES: [&str; 2] = ["trtllm_", "trtllm:"];
+
 /// The series that `dialect` has.
 pub(super) fn of(dialect: Dialect) -> &'static [Source] {
     match dialect {
@@ -191,6 +197,10 @@ const SGLANG: &[Source] = &[
     Source::counter(Field::PrefixQueries, "sglang:prompt_tokens"),
     Source::counter(Field::PrefixHits, "sglang:cached_tokens"),
     Source::counter(Field::Preemptions, "sglang:num_retracted_requests"),
+    // Under this name versions differ: with the ending it counts, without it is
+    // a gauge, which falls without any restart.
+    Source::gauge(Field::Preemptions, "sglang:num_retracted_reqs_total").older(),
+    Source::gauge(Field::PutBack, "sglang:num_retracted_reqs"),
     Source::counter(Field::Requests, "sglang:num_requests"),
 ];
 

@@ -36,6 +36,9 @@ pub struct Signals {
     pub generation_throughput: Option<f32>,
     /// Requests that may run at once.
     pub max_running: Option<u32>,
+    /// Running requests that were put back a moment ago for want of KV memory
+    /// (SGLang; others count all of them, see [`Counters::preemptions`]).
+    pub put_back: Option<u32>,
     /// Whether the model has been put to sleep: alive, but not serving.
     pub asleep: Option<bool>,
     /// What only grows while the engine lives.

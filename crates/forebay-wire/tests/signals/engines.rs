@@ -23,6 +23,7 @@ fn sglang() {
         kv_tokens: Some(262_144),
         running_tokens: Some(98_304),
         generation_throughput: Some(1500.5),
+        put_back: Some(1),
         counters: Counters {
             prompt_tokens: Some(10_000.0),
             generation_tokens: Some(3000.0),
@@ -60,6 +61,20 @@ fn sglang_capacity_in_labels() {
     assert_eq!(old.kv_tokens, Some(64 * 11_147));
     let tokens = read(Sglang, "sglang:page_size 64\nsglang:max_total_num_tokens 6400\n");
     assert_eq!(tokens.kv_blocks, Some(100));
+}
+
+#[test]
+fn sglang_counts_what_it_puts_back_or_tells_it_as_a_gauge() {
+    // A gauge falls while the engine lives: it is no counter, or every fall would be a restart.
+    let read = |page: &str| {
+        let signals = read(Sglang, page);
+        (signals.put_back, signals.counters.preemptions)
+    };
+    assert_eq!(read("sglang:num_retracted_reqs{tp_rank=\"0\"} 3\n"), (Some(3), None));
+    assert_eq!(read("sglang:num_retracted_requests_total 48\n"), (None, Some(48.0)));
+    assert_eq!(read("sglang:num_retracted_reqs_total 48\n"), (None, Some(48.0)));
+    let both = "sglang:num_retracted_reqs 3\nsglang:num_retracted_requests_total 48\nsglang:num_retracted_reqs_total 48\n";
+    assert_eq!(read(both), (Some(3), Some(48.0)));
 }
 
 #[test]
@@ -112,6 +127,11 @@ fn trtllm() {
     let page = include_str!("trtllm.prom");
     assert_eq!(read(Trtllm, page), expected);
     assert_eq!(detect(page.as_bytes()), Some(Trtllm));
+    // As Dynamo passes it on, and with both one does not count twice.
+    let dynamos = page.replace("trtllm_", "trtllm:");
+    assert_eq!(read(Trtllm, &dynamos), read(Trtllm, page));
+    assert_eq!(read(Trtllm, &format!("{dynamos}{page}")), read(Trtllm, page));
+    assert_eq!(detect(dynamos.as_bytes()), Some(Trtllm));
 }
 
 #[test]

@@ -52,6 +52,7 @@ impl<'a> Described<'a> {
             engine: detected.map_or(pool.engine.as_str(), |dialect| dialect.as_str()).to_owned(),
             accelerator: configured.and_then(|endpoint| endpoint.accelerator.clone()),
             state: load.state.as_str().to_owned(),
+            model_check: self.page.members.model_check(view.key).map(|check| check.as_str().to_owned()),
             weight: load.weight,
             in_flight: u64::from(load.in_flight),
             requests: load.picked,
@@ -100,6 +101,7 @@ fn signals(pool: &Pool, told: &Told) -> SignalStatus {
         prefix_hit: counters.prefix_hits.zip(looked_up).map(|(hits, queries)| hits / queries),
         custom: values.filter_map(|(named, value)| Some((named.name.clone(), (*value)?))).collect(),
         missing: missing.map(|(named, _)| named.name.clone()).collect(),
+        unusable: signals.skipped,
     }
 }
 

@@ -76,6 +76,7 @@ impl StatusPage {
         let load = self.proxy.live().pool(id)?;
         // Without one nothing is compared, also when there was one before.
         let shadowed = self.deciding.of(id).config.shadow.is_some();
+            unusable_values: told.at.map(|_| told.signals.skipped),
         let error = |error: Option<ErrorSummary>| {
             error.map(|e| PredictionError { bias: e.bias, mean: e.mean, p50: e.p50, p90: e.p90 })
         };

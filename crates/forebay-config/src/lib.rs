@@ -36,8 +36,8 @@ mod resolve;
 mod routing;
 mod scalar;
 mod schema;
-mod sections;
 mod secret;
+mod sections;
 mod syntax;
 mod variables;
 
@@ -56,9 +56,9 @@ pub use pool::{Endpoint, Pool, Slo};
 pub use prefix::{KvEvents, PrefixIndex, Tokenizer};
 pub use routing::{NamedSignal, Orca, Rule, Scrape, WarmUp};
 pub use schema::json_schema;
+pub use secret::Secret;
 pub use sections::{Drain, Health, Limits, Retry, Timeouts};
 
-pub use secret::Secret;
 /// Reads a configuration in which no environment variable is set.
 ///
 /// # Errors

@@ -42,10 +42,10 @@ pub struct EndpointTold {
     pub kv_usage: Option<f64>,
     /// Signals of the operator's own that its page does not have.
     pub missing_signals: Option<u32>,
-    /// The weight that the pool's policy counts it with.
-    pub weight: Option<f64>,
     /// Values in the last report that mean nothing.
     pub unusable_values: Option<u32>,
+    /// The weight that the pool's policy counts it with.
+    pub weight: Option<f64>,
     /// How much longer than its class it takes to compute a prompt.
     pub prefill_factor: Option<f64>,
     /// … to generate a token.
@@ -69,10 +69,10 @@ pub(crate) struct ToldSeries {
     pub(crate) waiting: FloatCell,
     pub(crate) kv_usage: FloatCell,
     pub(crate) missing_signals: FloatCell,
+    pub(crate) unusable_values: FloatCell,
     pub(crate) weight: FloatCell,
     pub(crate) prefill_factor: FloatCell,
     pub(crate) decode_factor: FloatCell,
-    pub(crate) unusable_values: FloatCell,
     pub(crate) gpu_utilization: FloatCell,
     pub(crate) gpu_temperature: FloatCell,
     pub(crate) gpu_throttled: FloatCell,
@@ -123,11 +123,11 @@ impl EndpointMetrics {
         series.waiting.set(told.waiting.map(f64::from));
         series.kv_usage.set(told.kv_usage);
         series.missing_signals.set(told.missing_signals.map(f64::from));
+        series.unusable_values.set(told.unusable_values.map(f64::from));
         series.weight.set(told.weight);
         series.prefill_factor.set(told.prefill_factor);
         series.decode_factor.set(told.decode_factor);
         series.gpu_utilization.set(told.gpu_utilization);
-        series.unusable_values.set(told.unusable_values.map(f64::from));
         series.gpu_temperature.set(told.gpu_temperature_celsius);
         series.gpu_throttled.set(told.gpu_throttled.map(|on| f64::from(u8::from(on))));
         series.scrapes.of(Scrape::Ok).mirror(told.scrapes_ok);

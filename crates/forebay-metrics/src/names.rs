@@ -90,10 +90,10 @@ metrics! {
         "Share of the engine's KV memory in use, 0 to 1, as it said last; absent while unknown.";
     ENDPOINT_MISSING_SIGNALS Gauge "forebay_endpoint_missing_signals" ["pool", "endpoint"]
         "Signals of the pool's own whose metric is not on the endpoint's page; absent without any.";
-    ENDPOINT_WEIGHT Gauge "forebay_endpoint_weight" ["pool", "endpoint"]
-        "The weight that the pool's policy counts the endpoint with; absent where it goes by none or knows none yet.";
     ENDPOINT_UNUSABLE_VALUES Gauge "forebay_endpoint_unusable_values" ["pool", "endpoint"]
         "Values in the endpoint's last load report that mean nothing, so that their figures are unknown; absent while there is no report.";
+    ENDPOINT_WEIGHT Gauge "forebay_endpoint_weight" ["pool", "endpoint"]
+        "The weight that the pool's policy counts the endpoint with; absent where it goes by none or knows none yet.";
     ENDPOINT_PREFILL_FACTOR Gauge "forebay_endpoint_prefill_factor" ["pool", "endpoint"]
         "How much longer than its class the endpoint takes to compute a prompt, as learned; 1 is as its class.";
     ENDPOINT_DECODE_FACTOR Gauge "forebay_endpoint_decode_factor" ["pool", "endpoint"]

@@ -61,6 +61,7 @@ impl StatusPage {
             running: told.signals.running,
             waiting: told.signals.waiting,
             kv_usage: told.signals.kv_usage.map(f64::from),
+            unusable_values: told.at.map(|_| told.signals.skipped),
             missing_signals: told.at.filter(|_| has_signals).map(|_| told.missing()),
             gpu_utilization: told.signals.gpu.utilization.map(f64::from),
             gpu_temperature_celsius: told.signals.gpu.temperature_c.map(f64::from),
@@ -76,7 +77,6 @@ impl StatusPage {
         let load = self.proxy.live().pool(id)?;
         // Without one nothing is compared, also when there was one before.
         let shadowed = self.deciding.of(id).config.shadow.is_some();
-            unusable_values: told.at.map(|_| told.signals.skipped),
         let error = |error: Option<ErrorSummary>| {
             error.map(|e| PredictionError { bias: e.bias, mean: e.mean, p50: e.p50, p90: e.p90 })
         };

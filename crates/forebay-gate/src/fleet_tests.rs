@@ -269,34 +269,39 @@ fn answers_that_come_whole_teach_nothing_where_nothing_is_wrong() {
     }
 }
 
-#[test]
-fn an_endpoint_that_was_taken_for_slow_by_mistake_is_used_again() {
+/// An endpoint is `slow` until that is believed, and then as fast as the others;
+/// its shares of a fair one after that, minute by minute, until it has half of it.
+fn minutes_of_mistrust(slow: (f64, f64), per_second: f64) -> Vec<f64> {
     let mut fleet = Fleet::new(PoolConfig::default(), &[1.0; 4]);
     let stream = |facts| facts;
-    // Its host is busy for a while: nothing but prefill suffers, far too much.
-    fleet.serve(30.0, 4.0, stream);
-    fleet.engines[0].slow.0 = 4.0;
-    let mut worst = fleet.factors(0).0;
-    for _ in 0..40 {
-        fleet.serve(1.0, 4.0, stream);
+    fleet.serve(30.0, per_second, stream);
+    fleet.engines[0].slow = slow;
+    let mut worst = 1.0_f64;
+    for _ in 0..60 {
+        fleet.serve(1.0, per_second, stream);
         worst = worst.max(fleet.factors(0).0);
         if worst >= 2.5 {
             break;
         }
     }
-    fleet.engines[0].slow.0 = 1.0;
-    assert!(worst > 2.0, "the burst has to be believed: {worst}");
-    let mut minutes = Vec::new();
-    while minutes.len() < 10 {
-        let counts = fleet.serve(60.0, 4.0, stream);
-        minutes.push(counts[0] as f64 * 4.0 / counts.iter().sum::<usize>() as f64);
-        if minutes.last().is_some_and(|share| *share > 0.6) {
-            break;
+    fleet.engines[0].slow = (1.0, 1.0);
+    assert!(worst > 1.6, "it has to be believed: {worst}");
+    let mut shares = Vec::new();
+    while shares.len() < 15 && shares.last().is_none_or(|share| *share < 0.5) {
+        let counts = fleet.serve(60.0, per_second, stream);
+        shares.push(counts[0] as f64 * 4.0 / counts.iter().sum::<usize>() as f64);
+    }
+    shares
+}
+
+#[test]
+fn an_endpoint_that_was_taken_for_slow_by_mistake_is_used_again() {
+    for slow in [(4.0, 1.0), (4.0, 4.0)] {
+        for per_second in [2.0, 4.0, 10.0] {
+            let shares = minutes_of_mistrust(slow, per_second);
+            assert!(shares.len() <= 4, "{slow:?} {per_second}/s: {shares:?}");
         }
     }
-    assert!(minutes.len() <= 5, "shares of a fair one, by the minute: {minutes:?}");
-    let counts = fleet.serve(60.0, 4.0, stream);
-    assert!(counts[0] * 4 * 2 > counts.iter().sum::<usize>(), "{counts:?}");
 }
 
 #[test]
@@ -316,6 +321,19 @@ fn what_an_adapter_takes_to_load_is_learned_and_teaches_no_speed() {
             assert_eq!(fleet.factors(number).0, 1.0, "{load_ms}");
         }
     }
+}
+
+#[test]
+fn those_who_wait_for_the_same_adapter_teach_no_speed_either() {
+    let mut fleet = Fleet::new(PoolConfig::default(), &[1.0; 2]);
+    fleet.engines.iter_mut().for_each(|engine| engine.load_ms = 20_000.0);
+    fleet.serve(10.0, 4.0, asks(1));
+    fleet.run_until(fleet.now_ms + 60_000.0);
+    assert_eq!((fleet.factors(0).0, fleet.factors(1).0), (1.0, 1.0));
+    // Now that it is there, they do.
+    fleet.engines[1].slow = (3.0, 3.0);
+    fleet.serve(60.0, 20.0, asks(1));
+    assert!(fleet.factors(1).0 > 1.5, "{:?}", fleet.factors(1));
 }
 
 /// A request for that adapter.
@@ -497,6 +515,7 @@ fn what_was_learned_of_an_engine_ends_with_it() {
     let memory = |fleet: &Fleet| fleet.gate.endpoints.row(slot).inverse_memory;
     assert_eq!(memory(&fleet), 1.0 / 5_000.0);
 
+    tell(&mut fleet, Event::Network(id, Duration::from_millis(2)));
     tell(&mut fleet, Event::Restarted(id));
     // As slow as its class is taken to be by all that was seen of it.
     assert!(fleet.factors(1).0 < 0.6 * before, "{before}, then {:?}", fleet.factors(1));

@@ -323,7 +323,7 @@ mod tests {
         let mut dog = Watchdog::default();
         for i in 0..600 {
             dog.observe(100.0, 100.0, None, at(f64::from(i) / 10.0));
-            dog.observe_whole(1000.0, 6000.0, at(f64::from(i) / 10.0));
+            dog.observe_whole(1000.0, 8000.0, at(f64::from(i) / 10.0));
         }
         assert_eq!(dog.trust(), Trust::Trusted);
         for bad in [f64::NAN, f64::INFINITY, -1.0] {

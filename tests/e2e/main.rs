@@ -11,6 +11,7 @@
     reason = "test helpers fail by panicking"
 )]
 
+mod adapter_names;
 mod adapters;
 mod address_reuse;
 mod cancel;
@@ -31,11 +32,13 @@ mod limits;
 mod models;
 mod odd_pages;
 mod orca;
+mod orca_trailers;
 mod prefix_index;
 mod privacy;
 mod request_bodies;
 mod rig;
 mod rule;
+mod settling;
 mod sim;
 mod stream;
 mod timeouts;

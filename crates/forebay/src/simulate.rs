@@ -44,20 +44,27 @@ pub(crate) fn run(args: &SimulateArgs) -> Result<ExitCode, Failure> {
     for warning in report.unreached() {
         eprintln!("{warning}");
     }
-    if let Some(directory) = &plan.out {
+    if plan.out.is_some() {
         report.timelines = timeline::all(&plan, &report, &results)?;
+    }
+    // First, and whether it can be or not: a long run must not have been in vain.
+    let printed = print(args, &report);
+    if let Some(directory) = &plan.out {
         written::write(&report, directory)?;
         eprintln!("written to {}: report.html, report.json, report.csv", directory.display());
     }
+    printed.map(|()| ExitCode::SUCCESS)
+}
+
+fn print(args: &SimulateArgs, report: &report::Report) -> Result<(), Failure> {
     let text = if args.json {
-        serde_json::to_string(&report).map_err(Failure::doing("cannot write the report"))? + "\n"
+        serde_json::to_string(report).map_err(Failure::doing("cannot write the report"))? + "\n"
     } else {
-        table::Table(&report).to_string()
+        table::Table(report).to_string()
     };
     match std::io::stdout().write_all(text.as_bytes()) {
         // Whoever read it has enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
-        other => other.map_err(Failure::doing("cannot print the report"))?,
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(Failure::doing("cannot print the report")),
     }
-    Ok(ExitCode::SUCCESS)
 }

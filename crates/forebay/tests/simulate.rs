@@ -409,6 +409,8 @@ fn what_cannot_be_simulated_is_refused_by_name() {
         "percent.yaml",
         "version: 1\nendpoints: [{class: h100-8b, count: 2}]\nevents: [{at: 1s, endpoint: h100-8b, change: speed, speed: 80}]\n",
     );
+    let fast =
+        directory.file("fast.yaml", "version: 1\nendpoints: [{class: h100-8b, count: 2, speed: 80}]\n");
     let half = directory.file(
         "half.jsonl",
         "{\"timestamp\": 0, \"input_length\": 9, \"output_length\": 2}\n{\"timestamp\": 1}\n",
@@ -427,6 +429,13 @@ fn what_cannot_be_simulated_is_refused_by_name() {
         (format!("--trace {TRACE} --fleet nowhere.yaml"), "cannot read the fleet nowhere.yaml"),
         (format!("--trace {TRACE} --fleet {percent}"), "0.8 for 80 %"),
         ("--trace nowhere.jsonl".to_owned(), "cannot read the trace nowhere.jsonl: No such file"),
+        (format!("--trace {TRACE} --fleet {fast}"), "0.8 for 80 %"),
+        (
+            format!("--trace {TRACE} --fleet /dev/zero"),
+            "cannot read the fleet /dev/zero: it has more than 16 MiB",
+        ),
+        ("--trace /dev/zero".to_owned(), "/dev/zero, line 1: has more than 1 MiB, which is no request"),
+        ("--trace /dev/zero --on-bad-line skip".to_owned(), "/dev/zero, line 1: has more than 1 MiB"),
         (format!("--trace {half}"), "line 2: not a request: missing field `input_length` (column 16) (--on"),
         (format!("--trace {empty}"), "no requests"),
         ("--trace README.md".to_owned(), "neither a Mooncake trace"),
@@ -467,4 +476,19 @@ fn what_cannot_be_simulated_is_refused_by_name() {
     let several = simulate(&format!("--trace {TRACE}"), &["--rates", "1 2"]);
     let said = String::from_utf8(several.stderr).unwrap();
     assert!(several.status.code() == Some(2) && said.contains("with commas between and no spaces"), "{said}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_printed_all_the_same() {
+    let directory = Directory::new("unwritable");
+    // The folder can be written in, and yet not this file.
+    std::fs::create_dir(directory.0.join("report.html")).unwrap();
+    let line =
+        format!("--trace {TRACE} --requests 50 --policies round_robin --out {}", directory.0.display());
+    let output = simulate(&line, &[]);
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let (out, err) = (text(output.stdout), text(output.stderr));
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert!(err.contains("cannot write") && err.contains("report.html"), "{err}");
+    assert!(out.contains("round_robin"), "the table is lost: {out}");
 }

@@ -1,5 +1,7 @@
 //! From a fleet file to what the simulator plays.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use forebay_config::{FleetFile, FleetFileChange, FleetGroup, Hardware, parse_fleet};
@@ -28,6 +30,19 @@ pub(super) struct NamedFleet {
 const USUAL: usize = 16;
 const USUAL_CLASS: &str = "h100-8b";
 
+/// A larger file is none that describes a fleet.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// All of a file that has an end.
+fn text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let read = File::open(path)?.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if read as u64 > MOST_BYTES {
+        return Err(io::Error::other("it has more than 16 MiB, which is no fleet"));
+    }
+    Ok(text)
+}
+
 /// Reads the file, or takes the usual fleet.
 pub(super) fn read(path: Option<&Path>) -> Result<NamedFleet, Failure> {
     let classes: Vec<&str> = Profile::ALL.iter().map(|profile| profile.name).collect();
@@ -38,7 +53,7 @@ pub(super) fn read(path: Option<&Path>) -> Result<NamedFleet, Failure> {
         }
         Some(path) => {
             let name = path.display().to_string();
-            let text = std::fs::read_to_string(path)
+            let text = text(path)
                 .map_err(|error| Failure::Usage(format!("cannot read the fleet {name}: {error}")))?;
             (name, text)
         }

@@ -1,9 +1,10 @@
 //! Reading a trace, with or without its bad lines.
 
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read as _};
 use std::path::Path;
 
-use forebay_load::trace::{self, Trace, TraceError, TraceFormat};
+use forebay_load::trace::{self, Lines, Trace, TraceError, TraceFormat};
 
 use super::args::OnBadLine;
 use crate::cli::Failure;
@@ -36,9 +37,24 @@ pub(super) fn read(path: &Path, on_bad_line: OnBadLine) -> Result<Read, Failure>
     }
     let name = path.display().to_string();
     let usage = |error: TraceError| Failure::Usage(told(error));
-    let bytes =
-        std::fs::read(path).map_err(|source| usage(TraceError::Read { name: name.clone(), source }))?;
-    skipping(&name, &String::from_utf8_lossy(&bytes)).map_err(usage)
+    let file = File::open(path).map_err(|source| usage(TraceError::Read { name: name.clone(), source }))?;
+    let text = text(&name, BufReader::new(file)).map_err(usage)?;
+    skipping(&name, &text).map_err(usage)
+}
+
+/// All of it, once its beginning looks like a trace: what is none need not end.
+fn text(name: &str, reader: impl BufRead) -> Result<String, TraceError> {
+    let mut lines = Lines::new(name, reader);
+    let mut text = String::new();
+    while let Some(line) = lines.next_line()? {
+        text.push_str(&String::from_utf8_lossy(line.bytes));
+        if line.number == 2 * MOST_AT_START
+            && let Err(error @ TraceError::Line { .. }) = skipping(name, &text)
+        {
+            return Err(error);
+        }
+    }
+    Ok(text)
 }
 
 fn told(error: TraceError) -> String {
@@ -157,6 +173,26 @@ mod tests {
         assert_eq!(read.trace.format, TraceFormat::Azure);
         assert_eq!((read.trace.requests.len(), read.skipped.lines), (2, 2));
         assert_eq!(read.trace.requests[1].input_tokens, 879);
+    }
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        let zeros = BufReader::new(std::io::repeat(0));
+        assert!(matches!(text("t", zeros), Err(TraceError::Line { line: 1, .. })));
+        let lines = BufReader::new(std::io::repeat(b'\n').take(1 << 10).chain(std::io::repeat(b'x')));
+        assert!(matches!(text("t", lines), Err(TraceError::Line { line: 1025, .. })));
+        struct Noise;
+        impl std::io::Read for Noise {
+            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+                let n = buffer.len().min(2);
+                buffer[..n].copy_from_slice(&b"x\n"[..n]);
+                Ok(n)
+            }
+        }
+        let noise = BufReader::with_capacity(2, Noise);
+        assert!(matches!(text("t", noise), Err(TraceError::Line { line: 101, .. })));
+        let good = format!("{GOOD}\n").repeat(300);
+        assert_eq!(text("t", good.as_bytes()).unwrap(), good);
     }
 
     #[test]

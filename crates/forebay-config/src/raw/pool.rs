@@ -81,8 +81,8 @@ pub(crate) struct RawPool {
     #[schemars(extend("default" = true))]
     pub(crate) fallback: Field<Flag>,
 
-    /// `static`: the endpoints' `weight`. `dynamic`: as the observed speeds say. For the policies that
-    /// look at weights.
+    /// `static`: the endpoints' `weight`. `dynamic`: as the speeds say that are learned from their
+    /// answers. For the policies that go by weights always; see `weight`.
     #[schemars(extend("default" = "static"))]
     pub(crate) weights: Field<Word<WeightSource>>,
 
@@ -192,7 +192,10 @@ pub(crate) struct RawEndpoint {
     #[schemars(required)]
     pub(crate) url: Field<UrlText>,
 
-    /// Relative capacity when nothing has been learned yet.
+    /// Relative capacity. The policies that learn speeds (`predictive`, `learned`, `least_latency`,
+    /// `least_queue`) begin by it, against the mean of those with the same `accelerator`, until an
+    /// endpoint has shown its own; `weighted_round_robin`, `random`, `least_request`, `power_of_two`,
+    /// `least_work` and those of affinity go by it always; the others ignore it.
     #[schemars(extend("default" = 1.0))]
     pub(crate) weight: Field<Positive>,
 

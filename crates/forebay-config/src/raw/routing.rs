@@ -100,7 +100,8 @@ pub(crate) struct RawOrca {
 
     /// The metrics that make up an endpoint's utilisation, such as
     /// `named_metrics.kv_cache_usage_perc` for vLLM; the largest counts. Without any, it is the
-    /// application's utilisation or else the CPU's, which vLLM and Triton do not report.
+    /// application's utilisation or else the CPU's, which vLLM and Triton do not report. A report
+    /// without requests per second, as theirs, is weighed by this gateway's own requests there.
     pub(crate) metrics: Option<Vec<Scalar<ReportMetric>>>,
 
     /// For `orca_weighted_round_robin`, like the fields below: a weight is not used until reports

@@ -106,14 +106,14 @@ fn add(root: &Path, path: &Path, hash: &mut Fnv) -> Result<(), String> {
     let bytes = std::fs::read(&full).map_err(told)?;
     hash.bytes(name.as_bytes());
     match name.ends_with(".rs") {
-        true => hash.bytes(program(&String::from_utf8_lossy(&bytes)).as_bytes()),
+        true => hash.bytes(code_of(&String::from_utf8_lossy(&bytes)).as_bytes()),
         false => hash.bytes(&bytes),
     }
     Ok(())
 }
 
 /// A source file without the lines that are comments or empty.
-fn program(source: &str) -> String {
+fn code_of(source: &str) -> String {
     let lines = source.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("//"));
     lines.flat_map(|line| [line, "\n"]).collect()
 }
@@ -150,9 +150,9 @@ mod tests {
 
     #[test]
     fn comments_do_not_change_the_program() {
-        let one = program("//! What it is.\n\nfn f() {\n    // Why.\n    1\n}\n");
-        assert_eq!(one, program("fn f() {\n  1\n}\n"));
-        assert_ne!(one, program("fn f() {\n  2\n}\n"));
+        let one = code_of("//! What it is.\n\nfn f() {\n    // Why.\n    1\n}\n");
+        assert_eq!(one, code_of("fn f() {\n  1\n}\n"));
+        assert_ne!(one, code_of("fn f() {\n  2\n}\n"));
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct EndpointTold {
     pub waiting: Option<u32>,
     /// Share of the KV memory in use, 0 to 1.
     pub kv_usage: Option<f64>,
+    /// Every publisher of its KV-cache events is connected.
+    pub kv_feed_up: Option<bool>,
     /// Signals of the operator's own that its page does not have.
     pub missing_signals: Option<u32>,
     /// Values in the last report that mean nothing.
@@ -68,6 +70,7 @@ pub(crate) struct ToldSeries {
     pub(crate) running: FloatCell,
     pub(crate) waiting: FloatCell,
     pub(crate) kv_usage: FloatCell,
+    pub(crate) kv_feed_up: FloatCell,
     pub(crate) missing_signals: FloatCell,
     pub(crate) unusable_values: FloatCell,
     pub(crate) weight: FloatCell,
@@ -122,6 +125,7 @@ impl EndpointMetrics {
         series.running.set(told.running.map(f64::from));
         series.waiting.set(told.waiting.map(f64::from));
         series.kv_usage.set(told.kv_usage);
+        series.kv_feed_up.set(told.kv_feed_up.map(|up| f64::from(u8::from(up))));
         series.missing_signals.set(told.missing_signals.map(f64::from));
         series.unusable_values.set(told.unusable_values.map(f64::from));
         series.weight.set(told.weight);

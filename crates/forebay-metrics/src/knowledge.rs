@@ -2,7 +2,7 @@
 //! count is kept elsewhere and taken over before a rendering.
 
 use crate::cells::FloatCell;
-use crate::labels::{Eviction, KvEvent, KvFault, Label, LogEntry, PerLabel};
+use crate::labels::{Eviction, KvBlock, KvEvent, KvFault, Label, LogEntry, PerLabel};
 
 /// The prefix index, all Gates together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,35 @@ pub struct KvReading {
     pub resets: u64,
     /// Restarts that were noticed.
     pub restarts: u64,
+    /// Times that an engine's blocks were not of its pool's size.
+    pub mixed_blocks: u64,
+}
+
+/// What became of the blocks that KV-cache events told of, since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KvBlocksReading {
+    /// Stored, and followed.
+    pub stored: u64,
+    /// Stored again where they were already.
+    pub repeated: u64,
+    /// Removed.
+    pub removed: u64,
+    /// Not indexed: the block before them is not known.
+    pub unplaced: u64,
+    /// Not indexed: tokens do not tell what they hold.
+    pub opaque: u64,
+    /// Not indexed: shorter than the engine's blocks.
+    pub short: u64,
+    /// Not indexed: of a KV cache group that makes no hit.
+    pub other_groups: u64,
+    /// Removed without being known.
+    pub unknown_removed: u64,
+    /// Gone because another block was stored under their name.
+    pub replaced: u64,
+    /// Not indexed: no room is left for blocks of that endpoint.
+    pub over_limit: u64,
+    /// Events whose numbers contradict each other.
+    pub malformed: u64,
 }
 
 /// The decision log since the start.
@@ -58,6 +87,7 @@ pub(crate) struct Knowledge {
     pub(crate) evictions: PerLabel<Eviction, FloatCell>,
     pub(crate) kv_events: PerLabel<KvEvent, FloatCell>,
     pub(crate) kv_faults: PerLabel<KvFault, FloatCell>,
+    pub(crate) kv_blocks: PerLabel<KvBlock, FloatCell>,
     pub(crate) log: PerLabel<LogEntry, FloatCell>,
 }
 
@@ -79,6 +109,22 @@ impl Knowledge {
         set(&self.kv_faults, KvFault::ReplayFailed, of(|r| r.failed_replays));
         set(&self.kv_faults, KvFault::Reset, of(|r| r.resets));
         set(&self.kv_faults, KvFault::Restart, of(|r| r.restarts));
+        set(&self.kv_faults, KvFault::MixedBlocks, of(|r| r.mixed_blocks));
+    }
+
+    pub(crate) fn set_kv_blocks(&self, reading: Option<KvBlocksReading>) {
+        let of = |count: fn(KvBlocksReading) -> u64| reading.map(count);
+        set(&self.kv_blocks, KvBlock::Stored, of(|r| r.stored));
+        set(&self.kv_blocks, KvBlock::Repeated, of(|r| r.repeated));
+        set(&self.kv_blocks, KvBlock::Removed, of(|r| r.removed));
+        set(&self.kv_blocks, KvBlock::Unplaced, of(|r| r.unplaced));
+        set(&self.kv_blocks, KvBlock::Opaque, of(|r| r.opaque));
+        set(&self.kv_blocks, KvBlock::Short, of(|r| r.short));
+        set(&self.kv_blocks, KvBlock::OtherGroup, of(|r| r.other_groups));
+        set(&self.kv_blocks, KvBlock::UnknownRemoved, of(|r| r.unknown_removed));
+        set(&self.kv_blocks, KvBlock::Replaced, of(|r| r.replaced));
+        set(&self.kv_blocks, KvBlock::OverLimit, of(|r| r.over_limit));
+        set(&self.kv_blocks, KvBlock::Malformed, of(|r| r.malformed));
     }
 
     pub(crate) fn set_log(&self, reading: Option<DecisionLogReading>) {

@@ -209,6 +209,36 @@ label! {
         Reset = "reset",
         /// The engine began anew.
         Restart = "restart",
+        /// An engine's blocks are not of the size that its pool goes by.
+        MixedBlocks = "mixed_blocks",
+    }
+}
+
+label! {
+    /// What became of a block that a KV-cache event told of.
+    KvBlock {
+        /// Stored, and followed.
+        Stored = "stored",
+        /// Stored again where it was already.
+        Repeated = "repeated",
+        /// Removed.
+        Removed = "removed",
+        /// Not indexed: the block before it is not known, or not indexed.
+        Unplaced = "unplaced",
+        /// Not indexed: tokens do not tell what it holds.
+        Opaque = "opaque",
+        /// Not indexed: shorter than the engine's blocks, so that nobody shares it.
+        Short = "short",
+        /// Not indexed: of a KV cache group that makes no hit.
+        OtherGroup = "other_group",
+        /// Removed without being known.
+        UnknownRemoved = "unknown_removed",
+        /// Gone because another block was stored under its name.
+        Replaced = "replaced",
+        /// Not indexed: no room is left for blocks of its endpoint.
+        OverLimit = "over_limit",
+        /// An event whose numbers contradict each other.
+        Malformed = "malformed",
     }
 }
 

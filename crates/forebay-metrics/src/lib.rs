@@ -31,10 +31,10 @@ use std::time::Duration;
 
 pub use cells::Gauge;
 pub use endpoint::{EndpointMetrics, EndpointTold};
-pub use knowledge::{DecisionLogReading, KvReading, PrefixIndexReading};
+pub use knowledge::{DecisionLogReading, KvBlocksReading, KvReading, PrefixIndexReading};
 pub use labels::{
-    Agreed, Dial, EndpointStateLabel, ErrorStatistic, Eviction, KvEvent, KvFault, LogEntry, OutcomeLabel,
-    Page, Probe, Reject, Retry, Scrape, ThanChosen, Tokenized,
+    Agreed, Dial, EndpointStateLabel, ErrorStatistic, Eviction, KvBlock, KvEvent, KvFault, LogEntry,
+    OutcomeLabel, Page, Probe, Reject, Retry, Scrape, ThanChosen, Tokenized,
 };
 pub use names::{ALL, Definition, Kind};
 pub use pool::{PoolMetrics, PoolReading, PredictionError, ShadowReading};
@@ -142,6 +142,11 @@ impl Metrics {
     /// Stores what engines said of their caches; none while no engine is asked to.
     pub fn set_kv_events(&self, reading: Option<KvReading>) {
         self.inner.knowledge.set_kv_events(reading);
+    }
+
+    /// Stores what became of the blocks that KV-cache events told of.
+    pub fn set_kv_blocks(&self, reading: Option<KvBlocksReading>) {
+        self.inner.knowledge.set_kv_blocks(reading);
     }
 
     /// Stores what the decision log has done; none while there is none.

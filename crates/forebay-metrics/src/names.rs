@@ -88,6 +88,8 @@ metrics! {
         "Requests in the engine's own queue, as it said last; absent while unknown.";
     ENDPOINT_KV_USAGE Gauge "forebay_endpoint_kv_usage" ["pool", "endpoint"]
         "Share of the engine's KV memory in use, 0 to 1, as it said last; absent while unknown.";
+    KV_FEED_UP Gauge "forebay_kv_feed_up" ["pool", "endpoint"]
+        "1 while every publisher of the endpoint's KV-cache events is connected, else 0; absent where none is followed.";
     ENDPOINT_MISSING_SIGNALS Gauge "forebay_endpoint_missing_signals" ["pool", "endpoint"]
         "Signals of the pool's own whose metric is not on the endpoint's page; absent without any.";
     ENDPOINT_UNUSABLE_VALUES Gauge "forebay_endpoint_unusable_values" ["pool", "endpoint"]
@@ -139,13 +141,15 @@ metrics! {
     TOKENIZED Counter "forebay_tokenizer_prompts_total" ["pool", "result"]
         "Prompts by what came of asking for their tokens; absent without a tokenizer.";
     PREFIX_INDEX_BYTES Gauge "forebay_prefix_index_bytes" []
-        "Memory that the prefix index uses.";
+        "Memory that the prefix index uses, with what is kept of the engines' own caches.";
     PREFIX_INDEX_BLOCKS Gauge "forebay_prefix_index_blocks" []
         "Distinct blocks in the prefix index.";
     PREFIX_INDEX_EVICTIONS Counter "forebay_prefix_index_evictions_total" ["reason"]
         "Blocks of single endpoints that were dropped from the prefix index to make room.";
     KV_EVENTS Counter "forebay_kv_events_total" ["result"]
         "KV-cache events of the engines, unreadable ones by message.";
+    KV_BLOCKS Counter "forebay_kv_blocks_total" ["result"]
+        "Blocks of the engines' caches that KV-cache events told of, by what became of them.";
     KV_FAULTS Counter "forebay_kv_event_faults_total" ["kind"]
         "What interrupted the KV-cache events of the engines.";
     DECISION_LOG Counter "forebay_decision_log_entries_total" ["result"]

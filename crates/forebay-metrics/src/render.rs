@@ -148,6 +148,7 @@ fn write_told(w: &mut Writer, endpoints: &[Arc<Entry<EndpointSeries>>]) -> fmt::
         (names::ENDPOINT_RUNNING, |t| &t.running),
         (names::ENDPOINT_WAITING, |t| &t.waiting),
         (names::ENDPOINT_KV_USAGE, |t| &t.kv_usage),
+        (names::KV_FEED_UP, |t| &t.kv_feed_up),
         (names::ENDPOINT_MISSING_SIGNALS, |t| &t.missing_signals),
         (names::ENDPOINT_UNUSABLE_VALUES, |t| &t.unusable_values),
         (names::ENDPOINT_WEIGHT, |t| &t.weight),
@@ -218,6 +219,7 @@ fn write_knowledge(w: &mut Writer, known_of: &Knowledge) -> fmt::Result {
     w.gauges(names::PREFIX_INDEX_BLOCKS, known(&known_of.index_blocks))?;
     w.counters(names::PREFIX_INDEX_EVICTIONS, each(&known_of.evictions))?;
     w.counters(names::KV_EVENTS, each(&known_of.kv_events))?;
+    w.counters(names::KV_BLOCKS, each(&known_of.kv_blocks))?;
     w.counters(names::KV_FAULTS, each(&known_of.kv_faults))?;
     w.counters(names::DECISION_LOG, each(&known_of.log))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::full::full;
 use crate::promtool;
 use forebay_metrics::{
-    ALL, Agreed, Dial, EndpointStateLabel, ErrorStatistic, Eviction, KvEvent, KvFault, LogEntry,
+    ALL, Agreed, Dial, EndpointStateLabel, ErrorStatistic, Eviction, KvBlock, KvEvent, KvFault, LogEntry,
     OutcomeLabel, Page, Probe, Reject, Retry, Scrape, Tokenized,
 };
 
@@ -88,6 +88,7 @@ fn the_label_values_are_those_of_the_enums() {
     same!("`reason` of `forebay_prefix_index_evictions_total`", Eviction);
     same!("`result` of `forebay_kv_events_total`", KvEvent);
     same!("`kind` of `forebay_kv_event_faults_total`", KvFault);
+    same!("`result` of `forebay_kv_blocks_total`", KvBlock);
     same!("`result` of `forebay_decision_log_entries_total`", LogEntry);
     same!("`result` of `forebay_tokenizer_prompts_total`", Tokenized);
     for page in Page::ALL {

@@ -116,6 +116,9 @@ fn values_are_what_was_recorded() {
         (r#"forebay_prefix_index_evictions_total{reason="memory"}"#, 4.0),
         (r#"forebay_kv_events_total{result="applied"}"#, 100.0),
         (r#"forebay_kv_event_faults_total{kind="gap"}"#, 1.0),
+        (r#"forebay_kv_blocks_total{result="stored"}"#, 90.0),
+        (r#"forebay_kv_blocks_total{result="over_limit"}"#, 3.0),
+        (r#"forebay_kv_feed_up{pool="chat",endpoint="http://127.0.0.1:8001"}"#, 1.0),
         (r#"forebay_decision_log_entries_total{result="lost"}"#, 2.0),
         (r#"process_cpu_seconds_total"#, 1.5),
     ] {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use forebay_metrics::{
     ClientConnections, DecisionLogReading, Dial, EndpointMetrics, EndpointStateLabel, EndpointTold,
-    KvReading, Metrics, OutcomeLabel, Page, PoolMetrics, PoolReading, PredictionError, PrefixIndexReading,
-    Probe, ProcessStats, Reject, Retry, RouteMetrics, ShadowReading, Tokenized,
+    KvBlocksReading, KvReading, Metrics, OutcomeLabel, Page, PoolMetrics, PoolReading, PredictionError,
+    PrefixIndexReading, Probe, ProcessStats, Reject, Retry, RouteMetrics, ShadowReading, Tokenized,
 };
 
 /// Metrics in which every definition has at least one series.
@@ -37,6 +37,7 @@ pub(crate) fn full() -> Full {
         running: Some(7),
         waiting: Some(2),
         kv_usage: Some(0.75),
+        kv_feed_up: Some(true),
         missing_signals: Some(1),
         unusable_values: Some(2),
         weight: Some(2.5),
@@ -73,6 +74,7 @@ pub(crate) fn full() -> Full {
         evicted_by_memory: 4,
     });
     metrics.set_kv_events(Some(KvReading { applied: 100, gaps: 1, ..KvReading::default() }));
+    metrics.set_kv_blocks(Some(KvBlocksReading { stored: 90, over_limit: 3, ..KvBlocksReading::default() }));
     metrics.set_decision_log(Some(DecisionLogReading { written: 50, lost: 2, failed: 0, full: 0 }));
     metrics.rejected(Reject::NotReady);
     metrics.retried(Retry::Connect);

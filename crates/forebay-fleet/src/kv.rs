@@ -6,6 +6,9 @@
 //! batches in order to a [`KvSink`]. Where something stays missing, or another
 //! process answers at the address, the sink is told to forget first.
 //!
+//! An engine that is quiet is heard all the same; one without a connection is not
+//! (`liveness`), and the sink is told after a while.
+//!
 //! TensorRT-LLM keeps its events in a queue until it is asked for them, which
 //! `poll` does.
 //!
@@ -15,11 +18,13 @@
 
 mod address;
 mod counts;
+mod discover;
 mod events;
 mod feeds;
 mod follower;
 mod link;
 mod listener;
+mod liveness;
 mod poll;
 mod replay;
 mod source;
@@ -27,9 +32,10 @@ mod zmtp;
 
 pub use address::{KvAddress, KvAddressError};
 pub use counts::KvStatus;
+pub use discover::KvDiscovery;
 pub use events::engine_event;
 pub use feeds::KvFeeds;
-pub use source::{KvSettings, KvSource, KvTemplate, discovered};
+pub use source::{KvSettings, KvSource, KvTemplate};
 
 use forebay_wire::kv_events::Batch;
 
@@ -51,4 +57,13 @@ pub trait KvSink: Send + Sync + 'static {
 
     /// Forget what this rank holds: the batches that follow do not build on it.
     fn reset(&self, endpoint: &str, rank: u32, why: KvReset);
+
+    /// Nobody has been connected to this rank for [`KvSettings::silent_after`]:
+    /// what it stored and evicted since is not known. Told once, until it is
+    /// [heard](KvSink::heard); a rank that has never been connected to is, too.
+    fn silent(&self, endpoint: &str, rank: u32);
+
+    /// All that a silent rank published is known again, or a reset came for what
+    /// is not.
+    fn heard(&self, endpoint: &str, rank: u32);
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "helpers of tests")]
 
+#[expect(dead_code, reason = "the rest is for other tests")]
 mod kv_support;
 
 use std::net::SocketAddr;

@@ -1,12 +1,14 @@
 //! One source: which batches came, which are missing, what the sink hears.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use forebay_prefix::engine_map::{Sequence, Step};
 use forebay_wire::kv_events::{Batch, KvEventError, decode_batch};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::counts::Counts;
+use super::liveness::Liveness;
 use super::source::{KvSettings, KvSource};
 use super::{KvReset, KvSink};
 
@@ -25,11 +27,34 @@ impl Incoming {
     }
 }
 
+/// What others know of a source.
+#[derive(Clone)]
+pub(super) struct Uplink {
+    pub(super) counts: Arc<Counts>,
+    pub(super) liveness: Arc<Liveness>,
+}
+
+impl Uplink {
+    /// A connection was made.
+    pub(super) fn connected(&self) {
+        Counts::add(&self.counts.connections, 1);
+        self.counts.connected.store(true, Relaxed);
+        self.liveness.connected();
+    }
+
+    /// It failed or broke.
+    pub(super) fn gone(&self) {
+        self.counts.connected.store(false, Relaxed);
+        Counts::add(&self.counts.failures, 1);
+        self.liveness.gone();
+    }
+}
+
 /// What is known of one publisher, over all connections to it.
 pub(super) struct Follower {
     pub(super) source: KvSource,
     pub(super) settings: Arc<KvSettings>,
-    pub(super) counts: Arc<Counts>,
+    pub(super) link: Uplink,
     sink: Arc<dyn KvSink>,
     pub(super) sequence: Sequence,
     /// The digest of the last batch, whose number is one below the next.
@@ -40,15 +65,16 @@ impl Follower {
     pub(super) fn new(
         source: KvSource,
         settings: Arc<KvSettings>,
-        counts: Arc<Counts>,
+        link: Uplink,
         sink: Arc<dyn KvSink>,
     ) -> Follower {
-        Follower { source, settings, counts, sink, sequence: Sequence::default(), last: None }
+        Follower { source, settings, link, sink, sequence: Sequence::default(), last: None }
     }
 
     /// A connection was made: what was published before it is asked for, and
     /// whether it is the same process that publishes.
     pub(super) async fn connected(&mut self) {
+        self.link.connected();
         self.sequence.reconnected();
         self.catch_up().await;
     }
@@ -64,7 +90,7 @@ impl Follower {
                 Step::Restart => self.restarted(),
                 Step::Gap { from } if asked => self.lost(from, seq),
                 Step::Gap { from } => {
-                    Counts::add(&self.counts.gaps, 1);
+                    Counts::add(&self.link.counts.gaps, 1);
                     asked = true;
                     if !self.catch_up().await {
                         tracing::debug!(endpoint = %self.source.endpoint, from, seq, "missed KV events");
@@ -79,17 +105,19 @@ impl Follower {
         let Incoming { seq, digest, batch } = incoming;
         let KvSource { endpoint, rank, .. } = &self.source;
         self.last = Some(digest);
+        // Whatever was missed before has been forgotten.
+        self.link.liveness.heard();
         match batch {
             Ok(batch) => {
-                Counts::add(&self.counts.batches, 1);
-                Counts::add(&self.counts.events, batch.events.len() as u64);
-                Counts::add(&self.counts.skipped, u64::from(batch.skipped));
+                Counts::add(&self.link.counts.batches, 1);
+                Counts::add(&self.link.counts.events, batch.events.len() as u64);
+                Counts::add(&self.link.counts.skipped, u64::from(batch.skipped));
                 self.sink.batch(endpoint, *rank, seq, &batch);
             }
             Err(error) => {
                 tracing::warn!(%endpoint, rank, seq, %error, "KV events that cannot be read");
-                Counts::add(&self.counts.unreadable, 1);
-                Counts::add(&self.counts.resets, 1);
+                Counts::add(&self.link.counts.unreadable, 1);
+                Counts::add(&self.link.counts.resets, 1);
                 self.sink.reset(endpoint, *rank, KvReset::Unreadable);
             }
         }
@@ -102,7 +130,7 @@ impl Follower {
         // Before the first batch there is nothing to forget: we came late.
         if from > 0 {
             tracing::info!(endpoint = %self.source.endpoint, rank = self.source.rank, from, seq, "KV events are lost");
-            Counts::add(&self.counts.resets, 1);
+            Counts::add(&self.link.counts.resets, 1);
             self.sink.reset(&self.source.endpoint, self.source.rank, KvReset::Lost);
         }
     }
@@ -112,7 +140,7 @@ impl Follower {
         tracing::info!(endpoint = %self.source.endpoint, rank = self.source.rank, "the engine's cache began anew");
         self.sequence.restart();
         self.last = None;
-        Counts::add(&self.counts.restarts, 1);
+        Counts::add(&self.link.counts.restarts, 1);
         self.sink.reset(&self.source.endpoint, self.source.rank, KvReset::Restarted);
     }
 }

@@ -16,9 +16,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
 use super::address::KvAddress;
-use super::counts::Counts;
 use super::feeds::pause;
-use super::follower::{Follower, Incoming};
+use super::follower::{Follower, Incoming, Uplink};
 use super::link;
 use super::source::{KvSettings, KvSource};
 use super::zmtp::{Io, ZmtpError};
@@ -29,15 +28,15 @@ const MAX_CONNECTIONS: usize = 4096;
 /// One source behind a shared address.
 pub(super) struct Route {
     source: KvSource,
-    counts: Arc<Counts>,
+    link: Uplink,
     /// The follower, and the connection that its last batch came on.
     state: AsyncMutex<(Follower, u64)>,
 }
 
 impl Route {
     pub(super) fn new(follower: Follower) -> Route {
-        let (source, counts) = (follower.source.clone(), follower.counts.clone());
-        Route { source, counts, state: AsyncMutex::new((follower, 0)) }
+        let (source, link) = (follower.source.clone(), follower.link.clone());
+        Route { source, link, state: AsyncMutex::new((follower, 0)) }
     }
 }
 
@@ -168,8 +167,7 @@ async fn serve(io: Box<dyn Io>, settings: &KvSettings, shared: &Shared) -> Resul
     let routes: Vec<_> = shared.routes.lock().values().cloned().collect();
     for route in routes {
         if route.state.lock().await.1 == number {
-            route.counts.connected.store(false, Relaxed);
-            Counts::add(&route.counts.failures, 1);
+            route.link.gone();
         }
     }
     result
@@ -198,8 +196,6 @@ async fn receive(
         let (follower, last_connection) = &mut *route.state.lock().await;
         if *last_connection != number {
             *last_connection = number;
-            Counts::add(&route.counts.connections, 1);
-            route.counts.connected.store(true, Relaxed);
             follower.connected().await;
         }
         follower.published(incoming).await;

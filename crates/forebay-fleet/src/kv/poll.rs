@@ -13,6 +13,7 @@ use tokio::time::sleep;
 
 use super::counts::Counts;
 use super::feeds::pause;
+use super::follower::Uplink;
 use super::source::{KvSettings, KvSource};
 use super::{KvReset, KvSink};
 
@@ -33,7 +34,7 @@ const MAX_RANKS: usize = 1024;
 pub(super) struct Poller {
     pub(super) source: KvSource,
     pub(super) settings: Arc<KvSettings>,
-    pub(super) counts: Arc<Counts>,
+    pub(super) link: Uplink,
     pub(super) sink: Arc<dyn KvSink>,
     /// The number that each rank's next event should have.
     next: BTreeMap<u32, u64>,
@@ -54,10 +55,10 @@ impl Poller {
     pub(super) fn new(
         source: KvSource,
         settings: Arc<KvSettings>,
-        counts: Arc<Counts>,
+        link: Uplink,
         sink: Arc<dyn KvSink>,
     ) -> Poller {
-        Poller { source, settings, counts, sink, next: BTreeMap::new(), last: None }
+        Poller { source, settings, link, sink, next: BTreeMap::new(), last: None }
     }
 
     /// Asks again and again.
@@ -73,15 +74,14 @@ impl Poller {
             let wait = match self.ask(&client).await {
                 Ok(body) => {
                     failures = 0;
-                    if !self.counts.connected.swap(true, Relaxed) {
-                        Counts::add(&self.counts.connections, 1);
+                    if !self.link.counts.connected.load(Relaxed) {
+                        self.link.connected();
                     }
                     if self.take(&body) { NEXT } else { NEXT_WHEN_IDLE }
                 }
                 // What an answer that broke off had is missing in the next one.
                 Err(error) => {
-                    self.counts.connected.store(false, Relaxed);
-                    Counts::add(&self.counts.failures, 1);
+                    self.link.gone();
                     let KvSource { endpoint, events, .. } = &self.source;
                     tracing::debug!(%endpoint, %events, %error, "no KV events");
                     failures += 1;
@@ -110,7 +110,7 @@ impl Poller {
             }
             Err(error) => {
                 tracing::warn!(endpoint = %self.source.endpoint, %error, "KV events that cannot be read");
-                Counts::add(&self.counts.unreadable, 1);
+                Counts::add(&self.link.counts.unreadable, 1);
                 self.forget(KvReset::Unreadable);
                 false
             }
@@ -126,7 +126,7 @@ impl Poller {
         match self.next.get(&of) {
             Some(next) if id < *next => self.forget(KvReset::Restarted),
             Some(next) if id > *next && !follows => {
-                Counts::add(&self.counts.gaps, 1);
+                Counts::add(&self.link.counts.gaps, 1);
                 self.forget(KvReset::Lost);
             }
             None if self.next.len() >= MAX_RANKS => return,
@@ -134,10 +134,12 @@ impl Poller {
         }
         self.next.insert(of, id.saturating_add(1));
         self.last = Some(id);
-        Counts::add(&self.counts.batches, 1);
-        Counts::add(&self.counts.events, events.len() as u64);
+        Counts::add(&self.link.counts.batches, 1);
+        Counts::add(&self.link.counts.events, events.len() as u64);
         // These have no time of their own.
         let batch = Batch { ts: 0.0, dp_rank: rank, events, skipped: 0 };
+        // Whatever was missed before has been forgotten.
+        self.link.liveness.heard();
         self.sink.batch(&self.source.endpoint, of, id, &batch);
     }
 
@@ -145,7 +147,8 @@ impl Poller {
     fn forget(&mut self, why: KvReset) {
         let endpoint = &self.source.endpoint;
         tracing::info!(%endpoint, ?why, "what the engine's cache holds is not known any more");
-        let count = if why == KvReset::Restarted { &self.counts.restarts } else { &self.counts.resets };
+        let count =
+            if why == KvReset::Restarted { &self.link.counts.restarts } else { &self.link.counts.resets };
         Counts::add(count, 1);
         for rank in std::mem::take(&mut self.next).into_keys() {
             self.sink.reset(endpoint, rank, why);

@@ -27,15 +27,18 @@ impl Follower {
         let Some(address) = self.source.replay.clone() else { return false };
         // A process that turns out to be another one is asked once more.
         for _ in 0..2 {
-            Counts::add(&self.counts.replays, 1);
+            Counts::add(&self.link.counts.replays, 1);
             let limit = self.settings.replay;
             let result = timeout(limit, self.replay(&address)).await.unwrap_or(Err(ZmtpError::Slow));
             match result {
-                Ok(End::Complete) => return true,
+                Ok(End::Complete) => {
+                    self.link.liveness.heard();
+                    return true;
+                }
                 Ok(End::AnotherProcess) => {}
                 Err(error) => {
                     tracing::debug!(endpoint = %self.source.endpoint, %address, %error, "no replay of KV events");
-                    Counts::add(&self.counts.failed_replays, 1);
+                    Counts::add(&self.link.counts.failed_replays, 1);
                     return false;
                 }
             }
@@ -86,7 +89,7 @@ impl Follower {
             step = self.sequence.replayed(seq);
         }
         if step == Step::Apply {
-            Counts::add(&self.counts.replayed, 1);
+            Counts::add(&self.link.counts.replayed, 1);
             self.deliver(incoming);
         }
     }

@@ -95,7 +95,7 @@ impl KvTemplate {
 /// # Errors
 ///
 /// When an address is of a kind that only the engine's own process can use.
-pub fn discovered(
+pub(super) fn discovered(
     endpoint: &str,
     host: &str,
     sources: &[EventSource],
@@ -131,6 +131,9 @@ pub struct KvSettings {
     pub replay: Duration,
     /// After so long without a batch, whether one was missed is asked.
     pub idle: Duration,
+    /// A source without a connection for so long is silent: what it said is not
+    /// its word any more ([`KvSink::silent`](super::KvSink::silent)).
+    pub silent_after: Duration,
     /// The first pause after a failed connection; it doubles up to `pause_max`.
     pub pause: Duration,
     /// The longest pause.
@@ -148,6 +151,10 @@ impl Default for KvSettings {
             message: Duration::from_secs(5),
             replay: Duration::from_secs(30),
             idle: Duration::from_secs(60),
+            // An engine makes a batch with each step, some tens a second, and may turn
+            // over a percent of its cache in a few seconds: until then what it said is
+            // as good as true, and a connection that only broke is back after tenths.
+            silent_after: Duration::from_secs(5),
             pause: Duration::from_millis(100),
             pause_max: Duration::from_secs(10),
             max_message: 64 << 20,

@@ -22,6 +22,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) enum Seen {
     Batch { endpoint: String, rank: u32, seq: u64 },
     Reset { endpoint: String, rank: u32, why: KvReset },
+    Silent { endpoint: String, rank: u32 },
+    Heard { endpoint: String, rank: u32 },
 }
 
 pub(crate) struct Log {
@@ -41,6 +43,14 @@ impl KvSink for Log {
 
     fn reset(&self, endpoint: &str, rank: u32, why: KvReset) {
         self.seen.send_modify(|seen| seen.push(Seen::Reset { endpoint: endpoint.to_owned(), rank, why }));
+    }
+
+    fn silent(&self, endpoint: &str, rank: u32) {
+        self.seen.send_modify(|seen| seen.push(Seen::Silent { endpoint: endpoint.to_owned(), rank }));
+    }
+
+    fn heard(&self, endpoint: &str, rank: u32) {
+        self.seen.send_modify(|seen| seen.push(Seen::Heard { endpoint: endpoint.to_owned(), rank }));
     }
 }
 
@@ -74,6 +84,10 @@ pub(crate) fn message(frames: &[&[u8]]) -> ZmqMessage {
 
 type Buffer = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;
 
+fn note(buffer: &Buffer, process: u32, seq: u64) {
+    buffer.lock().insert(seq, payload(f64::from(process) * 1000.0 + seq as f64, 0));
+}
+
 /// What vLLM has: a publisher, and perhaps a router that sends again.
 pub(crate) struct Engine {
     publisher: XPubSocket,
@@ -87,6 +101,11 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) async fn start(replay: bool) -> Engine {
         Engine::bind("tcp://127.0.0.1:0", replay.then_some("tcp://127.0.0.1:0"), 0, Buffer::default()).await
+    }
+
+    /// Another process at an address that is free again.
+    pub(crate) async fn start_at(address: &str) -> Engine {
+        Engine::bind(address, None, 7, Buffer::default()).await
     }
 
     async fn bind(address: &str, replay: Option<&str>, process: u32, buffer: Buffer) -> Engine {
@@ -130,6 +149,11 @@ impl Engine {
         }
     }
 
+    /// Where it publishes.
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     /// Waits for the next subscription.
     pub(crate) async fn subscribed(&mut self) {
         let message = timeout(PATIENCE, self.publisher.recv()).await.unwrap().unwrap();
@@ -138,8 +162,7 @@ impl Engine {
 
     /// Makes a batch that subscribers miss.
     pub(crate) fn remember(&self, seq: u64) {
-        let batch = payload(f64::from(self.process) * 1000.0 + seq as f64, 0);
-        self.buffer.lock().insert(seq, batch);
+        note(&self.buffer, self.process, seq);
     }
 
     pub(crate) fn forget_all(&self) {
@@ -169,13 +192,18 @@ impl Engine {
 
     /// The same process, whose connections broke, and what it made meanwhile.
     pub(crate) async fn reconnect(self, batches: std::ops::Range<u64>) -> Engine {
-        let buffer = self.buffer.clone();
         batches.for_each(|seq| self.remember(seq));
-        self.again(buffer, 0).await
+        self.close().await.open(0..0).await
     }
 
     async fn again(self, buffer: Buffer, more: u32) -> Engine {
-        let Engine { publisher, address, replay, process, .. } = self;
+        let Closed { address, replay, process, .. } = self.close().await;
+        Engine::bind(&address, replay.as_deref(), process + more, buffer).await
+    }
+
+    /// Its ports are closed; the process goes on.
+    pub(crate) async fn close(self) -> Closed {
+        let Engine { publisher, address, replay, process, buffer } = self;
         drop(publisher);
         let replay = match replay {
             Some((address, task)) => {
@@ -185,7 +213,24 @@ impl Engine {
             }
             None => None,
         };
-        Engine::bind(&address, replay.as_deref(), process + more, buffer).await
+        Closed { address, replay, process, buffer }
+    }
+}
+
+/// An engine whose ports are closed.
+pub(crate) struct Closed {
+    address: String,
+    replay: Option<String>,
+    process: u32,
+    buffer: Buffer,
+}
+
+impl Closed {
+    /// Opens them again, with the batches that it made meanwhile.
+    pub(crate) async fn open(self, batches: std::ops::Range<u64>) -> Engine {
+        let Closed { address, replay, process, buffer } = self;
+        batches.for_each(|seq| note(&buffer, process, seq));
+        Engine::bind(&address, replay.as_deref(), process, buffer).await
     }
 }
 

@@ -26,6 +26,7 @@ mod config;
 mod endpoint_url;
 mod error;
 mod fleet_file;
+mod groups;
 mod kinds;
 mod lint;
 mod places;
@@ -51,6 +52,7 @@ pub use fleet_file::{
 };
 pub use forebay_gate::{OrcaConfig, PolicyKind, Profile, SlowStart};
 pub use forebay_wire::signals::{Combine, CustomSignal};
+pub use groups::{IndexShares, groups};
 pub use lint::{Lint, warnings};
 pub use pool::{Endpoint, Pool, Slo};
 pub use prefix::{KvEvents, PrefixIndex, Tokenizer};

@@ -41,6 +41,7 @@ pub(crate) fn resolve(raw: &RawConfig, source: Source<'_>, lookup: Lookup<'_>) -
     let prefix_index = to.prefix_index(raw.prefix_index.as_ref(), defaults.prefix_index);
     let decision_log = to.decision_log(raw.decision_log.as_ref());
     to.written_files(&prefix_index, decision_log.as_ref());
+    to.check_index_bytes(&prefix_index, &pools);
     let config = Config {
         listen: to.listen(raw.listen.as_ref(), defaults.listen, admin),
         admin,

@@ -58,3 +58,27 @@ fn differences(a: &Pool, b: &Pool) -> Option<Vec<&'static str>> {
     ];
     Some(checks.iter().filter(|(_, same)| !same).map(|(name, _)| *name).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    /// What is said of two pools with one endpoint, by their fields.
+    fn said(first: &str, second: &str) -> Option<String> {
+        let pool = |name: &str, fields: &str| {
+            format!("- name: {name}\n  {fields}\n  endpoints: [{{url: \"http://10.0.0.1:1\"}}]\n")
+        };
+        let text = format!("version: 1\npools:\n{}{}", pool("a", first), pool("b", second));
+        let warnings = crate::warnings(&crate::parse_str("f", &text).unwrap());
+        warnings.iter().map(ToString::to_string).find(|warning| warning.contains("differs from it in"))
+    }
+
+    #[test]
+    fn what_an_engine_tells_of_its_cache_is_for_the_first_pool() {
+        assert_eq!(said("model: x", "model: y"), None, "one server may have several models");
+        let both = said("model: x\n  kv_events: {}", "model: y\n  kv_events: {}").unwrap();
+        assert!(both.contains("differs from it in model (for kv_events);"), "{both}");
+        let none = said("model: x", "model: x2\n  kv_events: {}").unwrap();
+        assert!(none.contains("differs from it in kv_events;"), "{none}");
+        let address = said("model: x\n  kv_events: {}", "model: y\n  kv_events: {url: \"tcp://{host}:9\"}");
+        assert!(address.unwrap().contains("differs from it in kv_events, model (for kv_events);"));
+    }
+}

@@ -16,7 +16,12 @@ const HOUR: u64 = 3_600_000;
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "PrefixIndex", transform = order::<RawPrefixIndex>)]
 pub(crate) struct RawPrefixIndex {
-    /// The memory that it may use; what was not asked for longest is forgotten first.
+    /// The memory that it may use; what was not asked for longest is forgotten first. Where
+    /// `kv_events` are followed, three quarters of it are for what engines tell of their own caches, the
+    /// same for each endpoint: blocks of 16 tokens take 140 bytes each, about, those of 64 or more 90, so
+    /// that an engine with room for 400,000 tokens takes 3.5 MB. What does not fit is not known
+    /// (`forebay_kv_blocks_total{result="over_limit"}`). Each group of pools that share no endpoint with
+    /// others needs 1 MiB of the rest.
     #[schemars(extend("default" = "256MiB"))]
     pub(crate) max_bytes: Field<Bytes<MIB, { 64 * GIB }>>,
 
@@ -52,7 +57,9 @@ pub(crate) struct RawTokenizer {
 }
 
 /// Where the engines publish what their prefix caches gain and lose, over ZeroMQ. An empty mapping
-/// (`kv_events: {}`) is every default. In `url`, `replay` and `topic`, `{host}` stands for the
+/// (`kv_events: {}`) is every default; an engine `vllm` or `auto` is then asked where it publishes
+/// (`GET /kv_event_sources`, vLLM 0.32 and newer), and one that does not say is looked for at the
+/// default `url`, unless other endpoints have the same. In `url`, `replay` and `topic`, `{host}` stands for the
 /// endpoint's host; inside braces such a text needs quotes. An engine `trtllm` publishes nothing:
 /// with the default `url` it is asked for its events at the endpoint's own URL. Each answer empties
 /// the engine's queue, so only one gateway may ask; the engine needs `enable_block_reuse` and an

@@ -24,6 +24,28 @@ impl Resolver<'_> {
         }
     }
 
+    /// Refuses less memory than the indexes are built with: each takes that much.
+    pub(super) fn check_index_bytes(&mut self, index: &PrefixIndex, pools: &[Pool]) {
+        let least = index.least(pools);
+        if index.max_bytes >= least {
+            return;
+        }
+        let quarter = index.shares(pools).engines > 0;
+        let of = if quarter {
+            " of the quarter that is left beside what engines tell of their caches"
+        } else {
+            ""
+        };
+        let message = format!(
+            "is {}MiB, too little for {} groups of pools that share no endpoint, each of which needs 1MiB{of}; write \
+             {}MiB or more",
+            index.max_bytes >> 20,
+            (least >> 20) / if quarter { 4 } else { 1 },
+            least >> 20
+        );
+        self.error("prefix_index.max_bytes", message);
+    }
+
     pub(super) fn decision_log(&mut self, raw: Option<&RawDecisionLog>) -> Option<DecisionLog> {
         let raw = raw?;
         let path = "decision_log";

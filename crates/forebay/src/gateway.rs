@@ -9,7 +9,7 @@ use forebay_config::{Config, Engine, Host, Pool, Protocol};
 use forebay_core::{EndpointFacts, EndpointState, PoolId};
 use forebay_fleet::kv::{KvFeeds, KvSettings};
 use forebay_fleet::{Fleet, HttpProbe, ScrapeTarget, Target};
-use forebay_live::{EndpointKey, Live, LogOptions};
+use forebay_live::{EndpointKey, EngineCaches, Live, LogOptions};
 use forebay_metrics::{EndpointStateLabel, Metrics};
 use forebay_net::upstream::{Upstream, UpstreamOptions};
 use forebay_prefix::IndexConfig;
@@ -19,9 +19,9 @@ use tokio::sync::mpsc;
 
 use crate::cli::Failure;
 use crate::control::Watched;
-use crate::kv::Caches;
+use crate::kv::{Caches, KvSources};
 use crate::members::{Members, Traffic};
-use crate::pools::{gate_config, kv_sources, scrape_target};
+use crate::pools::{gate_config, scrape_target};
 use crate::prefix_snapshot::{self, Keeper};
 use crate::signals_table::SignalsTable;
 use crate::status::{self, Sources, StatusPage};
@@ -84,8 +84,9 @@ impl Gateway {
         admin_listener.set_nonblocking(true).map_err(doing)?;
         let admin = admin_listener.local_addr().map_err(doing)?;
 
-        let index = IndexConfig { max_bytes: config.prefix_index.max_bytes, ..IndexConfig::default() };
-        let live = Arc::new(Live::new(groups(&config.pools), seed, index));
+        let shares = config.prefix_index.shares(&config.pools);
+        let index = IndexConfig { max_bytes: shares.indexes, ..IndexConfig::default() };
+        let live = Arc::new(Live::new(forebay_config::groups(&config.pools), seed, index));
         if let Some(log) = &config.decision_log {
             let options = LogOptions { path: log.path.clone(), max_bytes: log.max_bytes };
             live.record(&options).map_err(|e| {
@@ -109,7 +110,7 @@ impl Gateway {
 
         let snapshot = match &config.prefix_index.snapshot {
             Some(path) => {
-                prefix_snapshot::check(path).map_err(|why| {
+                prefix_snapshot::check(path, &live).map_err(|why| {
                     Failure::Usage(format!("prefix_index.snapshot: {}: {why}", path.display()))
                 })?;
                 prefix_snapshot::restore(path, &live);
@@ -146,6 +147,7 @@ impl Gateway {
             watched: targets,
             table,
             feeds: feeds.as_ref().map(|feeds| Arc::clone(&feeds.feeds)),
+            caches: feeds.as_ref().map(|feeds| Arc::clone(&feeds.caches)),
         };
         let page = Arc::new(StatusPage::new(sources, config.clone(), file));
         Ok(Gateway {
@@ -214,27 +216,6 @@ impl Gateway {
     }
 }
 
-/// Which pools share a Gate: those that share an endpoint, however indirectly.
-fn groups(pools: &[Pool]) -> Vec<u32> {
-    let mut group: Vec<usize> = (0..pools.len()).collect();
-    let mut first_with: BTreeMap<&str, usize> = BTreeMap::new();
-    for (i, pool) in pools.iter().enumerate() {
-        for endpoint in &pool.endpoints {
-            if let Some(&other) = first_with.get(&*endpoint.name) {
-                let (from, to) = (group[i].max(group[other]), group[i].min(group[other]));
-                group.iter_mut().filter(|g| **g == from).for_each(|g| *g = to);
-            } else {
-                first_with.insert(&endpoint.name, i);
-            }
-        }
-    }
-    // Numbered without gaps.
-    let mut numbers: Vec<usize> = group.clone();
-    numbers.sort_unstable();
-    numbers.dedup();
-    group.iter().map(|g| numbers.binary_search(g).unwrap_or(0) as u32).collect()
-}
-
 /// Makes pools and endpoints known to their Gates; returns what is to be
 /// probed and scraped.
 fn join_endpoints(config: &Config, live: &Live<Endpoint>, metrics: &Metrics, workers: usize) -> Watched {
@@ -276,7 +257,13 @@ fn join_endpoints(config: &Config, live: &Live<Endpoint>, metrics: &Metrics, wor
                     Protocol::Http1 => endpoint.url.to_string(),
                 };
                 let health = pool.health.clone();
-                probes.entry(key).or_insert(Target { id: key, url, health, paused: false });
+                probes.entry(key).or_insert(Target {
+                    id: key,
+                    url,
+                    health,
+                    key: pool.engine_key.clone(),
+                    paused: false,
+                });
             }
         }
     }
@@ -286,6 +273,7 @@ fn join_endpoints(config: &Config, live: &Live<Endpoint>, metrics: &Metrics, wor
 /// Subscriptions to what engines say of their caches, on a runtime of their own.
 struct Feeds {
     feeds: Arc<KvFeeds>,
+    caches: Arc<Caches>,
     runtime: Option<tokio::runtime::Runtime>,
 }
 
@@ -301,29 +289,28 @@ impl Drop for Feeds {
 impl Feeds {
     /// None when no engine is configured to say anything.
     fn start(config: &Config, proxy: &Arc<Proxy>) -> Result<Option<Feeds>, Failure> {
-        let sources = kv_sources(config).map_err(|e| Failure::Usage(format!("kv_events: {e}")))?;
+        let sources = KvSources::new(config).map_err(|e| Failure::Usage(format!("kv_events: {e}")))?;
         if sources.is_empty() {
             return Ok(None);
         }
-        let models: BTreeMap<&str, &str> = config
-            .pools
-            .iter()
-            .flat_map(|pool| pool.endpoints.iter().map(|endpoint| (&*endpoint.name, &*pool.model)))
-            .collect();
         let followed = proxy.live().endpoints().into_iter().filter_map(|view| {
-            let model = models.get(&*view.member.name)?;
-            Some((view, *model))
+            let model = sources.models.get(&view.member.name)?;
+            Some((view, &**model))
         });
-        let caches = Arc::new(Caches::new(Arc::clone(proxy), followed));
+        let most = config.prefix_index.shares(&config.pools).engines;
+        let caches = Arc::new(Caches::new(Arc::clone(proxy), followed, most));
+        let told: Arc<dyn EngineCaches> = Arc::<Caches>::clone(&caches);
+        proxy.live().set_engine_caches(Arc::downgrade(&told));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("forebay-kv-events")
             .enable_all()
             .build()
             .map_err(Failure::doing("cannot start following KV events"))?;
-        let feeds = KvFeeds::new(runtime.handle().clone(), caches, KvSettings::default());
-        sources.into_iter().for_each(|source| feeds.follow(source));
-        Ok(Some(Feeds { feeds: Arc::new(feeds), runtime: Some(runtime) }))
+        let sink = Arc::<Caches>::clone(&caches);
+        let feeds = KvFeeds::new(runtime.handle().clone(), sink, KvSettings::default());
+        sources.follow(&feeds);
+        Ok(Some(Feeds { feeds: Arc::new(feeds), caches, runtime: Some(runtime) }))
     }
 }
 
@@ -373,25 +360,4 @@ fn start_worker(
         })
         .map_err(Failure::doing("cannot start a worker"))?;
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pools_that_share_an_endpoint_share_a_gate() {
-        let pool = |name: &str, ports: &[u16]| {
-            let mut pool = Pool::new(name, name);
-            for port in ports {
-                let url = format!("http://127.0.0.1:{port}").parse().unwrap();
-                pool.endpoints.push(forebay_config::Endpoint::new(url));
-            }
-            pool
-        };
-        let pools =
-            [pool("a", &[1]), pool("b", &[2]), pool("c", &[3, 2]), pool("d", &[4]), pool("e", &[1, 3])];
-        assert_eq!(groups(&pools), [0, 0, 0, 1, 0]);
-        assert_eq!(groups(&[]), Vec::<u32>::new());
-    }
 }

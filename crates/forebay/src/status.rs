@@ -23,6 +23,7 @@ use forebay_metrics::PoolMetrics;
 use forebay_proxy::{DrainPhase, Endpoint, Proxy};
 
 use crate::control::{Decides, Deciding, Watched};
+use crate::kv::Caches;
 use crate::members::Members;
 use crate::signals_table::SignalsTable;
 
@@ -41,6 +42,7 @@ pub(crate) struct StatusPage {
     pub(crate) config: Config,
     table: Arc<SignalsTable>,
     feeds: Option<Arc<KvFeeds>>,
+    caches: Option<Arc<Caches>>,
     pools: Vec<PoolMetrics>,
     file: Option<String>,
 }
@@ -55,14 +57,15 @@ pub(crate) struct Sources {
     pub(crate) table: Arc<SignalsTable>,
     /// None where no engine tells what it holds.
     pub(crate) feeds: Option<Arc<KvFeeds>>,
+    pub(crate) caches: Option<Arc<Caches>>,
 }
 
 impl StatusPage {
     pub(crate) fn new(sources: Sources, config: Config, file: Option<String>) -> StatusPage {
-        let Sources { proxy, members, fleet, watched, table, feeds } = sources;
+        let Sources { proxy, members, fleet, watched, table, feeds, caches } = sources;
         let pools = config.pools.iter().map(|pool| proxy.metrics().pool(&pool.name)).collect();
         let deciding = Deciding::new(&config);
-        StatusPage { proxy, members, fleet, watched, deciding, config, table, feeds, pools, file }
+        StatusPage { proxy, members, fleet, watched, deciding, config, table, feeds, caches, pools, file }
     }
 
     /// Every pool as it is now.

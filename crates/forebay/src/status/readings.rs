@@ -1,6 +1,8 @@
 //! Figures that others keep, on their way to the metrics page. Read when the
 //! page is asked for, so that a request costs nothing here.
 
+use std::collections::BTreeMap;
+
 use forebay_core::{PoolId, Time};
 use forebay_gate::ErrorSummary;
 use forebay_live::EndpointView;
@@ -18,8 +20,9 @@ impl StatusPage {
         let live = self.proxy.live();
         let metrics = self.proxy.metrics();
         let now = live.clock().now();
+        let feeds = self.connected_feeds();
         for view in live.endpoints() {
-            self.read_endpoint(&view, now);
+            self.read_endpoint(&view, now, feeds.get(&view.member.name).copied());
         }
         for (i, handle) in self.pools.iter().enumerate() {
             if let Some(reading) = self.pool_reading(PoolId(i as u32)) {
@@ -34,8 +37,10 @@ impl StatusPage {
             index.evicted_by_capacity += stats.evicted_by_capacity;
             index.evicted_by_memory += stats.evicted_by_bytes;
         }
+        index.bytes += self.caches.as_ref().map_or(0, |caches| caches.bytes() as u64);
         metrics.set_prefix_index(index);
         metrics.set_kv_events(self.kv_reading());
+        metrics.set_kv_blocks(self.caches.as_ref().map(|caches| caches.blocks()));
         metrics.set_decision_log(live.log_counts().map(|counts| DecisionLogReading {
             written: counts.written,
             lost: counts.lost,
@@ -44,7 +49,16 @@ impl StatusPage {
         }));
     }
 
-    fn read_endpoint(&self, view: &EndpointView<Endpoint>, now: Time) {
+    /// Whether all publishers of KV events of each endpoint are connected.
+    fn connected_feeds(&self) -> BTreeMap<String, bool> {
+        let mut up = BTreeMap::new();
+        for (source, status) in self.feeds.iter().flat_map(|feeds| feeds.status()) {
+            *up.entry(source.endpoint).or_insert(true) &= status.connected;
+        }
+        up
+    }
+
+    fn read_endpoint(&self, view: &EndpointView<Endpoint>, now: Time, kv_feed_up: Option<bool>) {
         let handle = view.member.upstream().metrics();
         let load = &view.load;
         handle.load(u64::from(load.in_flight), load.picked);
@@ -52,6 +66,7 @@ impl StatusPage {
             weight: load.weight_in_use,
             prefill_factor: Some(load.speed.prefill_factor),
             decode_factor: Some(load.speed.decode_factor),
+            kv_feed_up,
             ..EndpointTold::default()
         };
         let mut pools = view.pools.iter().filter_map(|pool| self.config.pools.get(pool.index()));
@@ -111,6 +126,7 @@ impl StatusPage {
             sum.resets += status.resets;
             sum.restarts += status.restarts;
         }
+        sum.mixed_blocks = self.caches.as_ref().map_or(0, |caches| caches.mixed());
         Some(sum)
     }
 }

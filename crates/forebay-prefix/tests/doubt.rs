@@ -148,3 +148,41 @@ fn what_was_served_is_forgotten_apart_from_what_the_engine_says() {
     assert_eq!(blocks(&index, &chains[0]), (200, 0), "the engine says so");
     assert_eq!(blocks(&index, &chains[1]), (100, 0), "and so this much of the others");
 }
+
+#[test]
+fn what_was_dropped_for_want_of_memory_is_there_again_when_it_is_told_again() {
+    let index = PrefixIndex::new(IndexConfig { max_bytes: IndexConfig::MIN_BYTES, ..IndexConfig::default() });
+    let mut map = EngineMap::new("m", 64 << 20);
+    let prompts = prompts(1);
+    let chain = chain_of(&prompts[0]);
+    let stored = StoredBlocks {
+        hashes: &chain,
+        parent: None,
+        tokens: &prompts[0],
+        block_size: 64,
+        declared: true,
+        adapter: None,
+        salt: None,
+        tier: Tier::Gpu,
+        group: None,
+        full_attention: None,
+        identified: chain.len(),
+    };
+    let mut ops = Vec::new();
+    map.apply(0, &EngineEvent::Stored(stored), &mut ops);
+    lead(&index, E, &ops);
+    assert_eq!(blocks(&index, &chain), (200, 0));
+    // Another one needs the room, for a while.
+    let other = EndpointId { slot: 9, generation: 0 };
+    (0..1_000).for_each(|n| index.insert_confirmed(other, &chain_of_text(n)));
+    assert!(blocks(&index, &chain).0 < 200);
+    index.forget(other);
+    ops.clear();
+    map.apply(0, &EngineEvent::Stored(stored), &mut ops);
+    lead(&index, E, &ops);
+    assert_eq!(blocks(&index, &chain), (200, 0));
+}
+
+fn chain_of_text(n: u64) -> Vec<u64> {
+    chain(seed("m", None, Some(n), Kind::Text), &(0..100).collect::<Vec<_>>()).to_vec()
+}

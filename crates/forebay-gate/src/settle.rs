@@ -134,7 +134,10 @@ impl Gate {
         // Tokens that were only counted too: many streams never state theirs.
         if finished && tokens > 0 {
             pool.learned.finished(u32::try_from(tokens).unwrap_or(u32::MAX));
-            pool.learned.output_errors.observe(f64::from(facts.output_tokens), tokens as f64, now);
+            // … but what was only counted may have been more.
+            if outcome.usage.is_some_and(|usage| !usage.estimated) {
+                pool.learned.output_errors.observe(f64::from(facts.output_tokens), tokens as f64, now);
+            }
         }
         let weights = pool.config.weights();
         let ms = |d: Duration| d.as_secs_f32() * 1e3;

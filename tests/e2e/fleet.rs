@@ -55,7 +55,7 @@ async fn prefixes_go_where_they_are_held() {
     let summary = &finished.summary;
     assert_eq!((summary.requests, summary.failed, summary.rejected), (320, 0, 0));
     let (hit, ideal) = (summary.prefix_hit.unwrap(), summary.ideal_prefix_hit.unwrap());
-    assert!(hit >= 0.95 * ideal, "hit {hit}, ideal {ideal}");
+    assert!(hit >= 0.96 * ideal, "hit {hit}, ideal {ideal}");
     let busiest = summary.busiest_share.unwrap();
     assert!(busiest <= 1.6, "the busiest has {busiest} of the mean");
 }
@@ -127,7 +127,7 @@ async fn an_engine_that_restarts_empty_is_forgotten() {
         let now = in_flight(&gateway).await;
         let mean = now.iter().map(|(_, n, _)| n).sum::<f64>() / now.len() as f64;
         let its = now.iter().find(|(url, ..)| *url == first).unwrap().1;
-        assert!(its <= 1.5 * mean + 1.0, "{its} in flight at the newcomer, {mean} on average");
+        assert!(its <= mean + 1.0, "{its} in flight at the newcomer, {mean} on average");
         most.push(its);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
@@ -149,7 +149,7 @@ async fn an_engine_that_restarts_empty_is_forgotten() {
     let last = back + Duration::from_secs(3);
     let after = hit(answers.iter().filter(|a| a.started > last));
     println!("{} failed; hit {before:.3} before, {after:.3} after; newcomer at most {most:?}", failed.len());
-    assert!(after >= 0.85 * before, "the hits do not recover: {before} before, {after} after");
+    assert!(after >= 0.9 * before, "the hits do not recover: {before} before, {after} after");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -210,12 +210,12 @@ async fn an_engine_that_was_cut_off_still_has_what_it_had() {
     let traffic = Traffic::start(gateway.addr(), 9, of_groups(6));
     wait_count(&traffic, 120).await;
     let cut = Instant::now();
-    engines[0].engine.cut_off(Duration::from_secs(3));
+    engines[0].engine.cut_off(Duration::from_secs(10));
     wait_state(&gateway, &first, "unready").await;
     let gone = Instant::now();
     wait_state(&gateway, &first, "ready").await;
     let back = Instant::now();
-    assert!(back - cut >= Duration::from_millis(2900), "back after {:?}", back - cut);
+    assert!(back - cut >= Duration::from_millis(9900), "back after {:?}", back - cut);
     wait::until("answers of the one that is back", || {
         let its = |a: &&Answer| a.endpoint == first && a.started > back;
         (traffic.answers().iter().filter(its).count() >= 5).then_some(())
@@ -251,5 +251,5 @@ async fn a_slow_engine_gets_less() {
     let all: Vec<f64> = engines.iter().map(|e| tokens(&e.url)).collect();
     let mean = all.iter().sum::<f64>() / 4.0;
     println!("tokens {all:?}");
-    assert!(all[3] < 0.8 * mean, "the engine at half speed got {} of the mean", all[3] / mean);
+    assert!(all[3] <= 0.7 * mean, "the engine at half speed got {} of the mean", all[3] / mean);
 }

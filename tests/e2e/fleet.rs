@@ -58,6 +58,14 @@ async fn prefixes_go_where_they_are_held() {
     assert!(hit >= 0.96 * ideal, "hit {hit}, ideal {ideal}");
     let busiest = summary.busiest_share.unwrap();
     assert!(busiest <= 1.6, "the busiest has {busiest} of the mean");
+    // Every kind of prediction was compared with what came; of 64 tokens at most the gateway knew.
+    let page = gateway.metrics().await;
+    let median = |of: &str| {
+        let name = format!("forebay_{of}_prediction_error");
+        forebay_tests::exposition::sum(&page, &name, &[("pool", "chat"), ("statistic", "p50")])
+    };
+    assert!(median("ttft").is_some() && median("tpot").is_some(), "{page}");
+    assert!(median("output").is_some_and(|error| (1.0..1.2).contains(&error)), "{:?}", median("output"));
 }
 
 /// The questions of this test: few long beginnings, each asked about again and again.

@@ -203,3 +203,102 @@ async fn an_engine_that_begins_anew_tells_anew() {
     })
     .await;
 }
+
+/// A port in front of a publisher's, which can be closed and opened again.
+struct Relay {
+    to: String,
+    address: std::net::SocketAddr,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Relay {
+    async fn before(publisher: &str) -> Relay {
+        let to = publisher.trim_start_matches("tcp://").to_owned();
+        let mut relay = Relay { to, address: "127.0.0.1:0".parse().unwrap(), task: tokio::spawn(async {}) };
+        relay.open().await;
+        relay
+    }
+
+    fn url(&self) -> String {
+        format!("tcp://{}", self.address)
+    }
+
+    async fn open(&mut self) {
+        let listener = tokio::net::TcpListener::bind(self.address).await.unwrap();
+        (self.address, self.task) =
+            (listener.local_addr().unwrap(), tokio::spawn(carry(listener, self.to.clone())));
+    }
+
+    /// Ends its connections, too.
+    async fn close(&mut self) {
+        self.task.abort();
+        let _ = (&mut self.task).await;
+    }
+}
+
+async fn carry(listener: tokio::net::TcpListener, to: String) {
+    let mut connections = tokio::task::JoinSet::new();
+    loop {
+        let (mut from, _) = listener.accept().await.unwrap();
+        let mut there = tokio::net::TcpStream::connect(&to).await.unwrap();
+        connections.spawn(async move {
+            let _ = tokio::io::copy_bidirectional(&mut from, &mut there).await;
+        });
+    }
+}
+
+async fn wait_feed(gateway: &Gateway, up: f64, word: &str) {
+    wait::until_async("the feed", async || {
+        let is = gateway.metric("forebay_kv_feed_up", &[("pool", "chat")]).await == up;
+        (is && gateway.logs().contains(word)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_nobody_hears_is_judged_by_its_answers() {
+    let mut sim = telling(|options| options.kv_tokens = Some(8 * 1024)).await;
+    let (mut events, mut replay) = (Relay::before(&sim.kv_events).await, Relay::before(&sim.kv_replay).await);
+    (sim.kv_events, sim.kv_replay) = (events.url(), replay.url());
+    let sims = [sim];
+    let gateway = before(&sims).await;
+    let url = &sims[0].url;
+    ask_ids(&gateway, 99, 1000).await;
+    wait::until_async("an exact prediction", async || {
+        let answer = ask_ids(&gateway, 0, 1000).await;
+        (answer.cached > 900 && predicted(&gateway, url).await == blocks(&answer)).then_some(())
+    })
+    .await;
+
+    events.close().await;
+    replay.close().await;
+    wait_feed(&gateway, 0.0, "no connection for KV events").await;
+    for group in 1..30 {
+        ask_ids(&gateway, group, 1000).await;
+    }
+    let answer = ask_ids(&gateway, 29, 1000).await;
+    assert!(answer.cached >= 960, "{answer:?}");
+    assert!(predicted(&gateway, url).await >= 700.0, "what was served is not thought to be there");
+    // What was evicted unheard is taken back with the first answer at the latest.
+    ask_ids(&gateway, 0, 1000).await;
+    for group in 31..45 {
+        ask_ids(&gateway, group, 1000).await;
+    }
+    let answer = ask_ids(&gateway, 0, 1000).await;
+    assert_eq!(answer.cached, 0, "the engine still has it: no proof");
+    assert!(predicted(&gateway, url).await < 64.0, "evicted blocks are predicted for ever");
+
+    events.open().await;
+    replay.open().await;
+    wait_feed(&gateway, 1.0, "tell again what it holds").await;
+    for group in 50..80 {
+        ask_ids(&gateway, group, 1000).await;
+    }
+    let answer = ask_ids(&gateway, 0, 1000).await;
+    assert_eq!((answer.cached, predicted(&gateway, url).await), (0, 0.0));
+    wait::until_async("an exact prediction", async || {
+        let answer = ask_ids(&gateway, 79, 1000).await;
+        (answer.cached > 900 && predicted(&gateway, url).await == blocks(&answer)).then_some(())
+    })
+    .await;
+}

@@ -152,8 +152,8 @@ impl EngineMap {
     /// `max_bytes`, but for a few hundred that an empty map has; what is stored
     /// beyond is not indexed.
     ///
-    /// A block of 16 tokens takes 140 bytes, about; one of 64 or more, half as
-    /// much ([`EngineMap::block_bytes`]).
+    /// A block of 16 tokens takes 140 bytes, about, one of 64 or more 110
+    /// ([`EngineMap::block_bytes`]), of what the allocator gave away.
     pub fn new(model: &str, max_bytes: usize) -> EngineMap {
         EngineMap {
             model: model.to_owned(),

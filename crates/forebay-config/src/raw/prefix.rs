@@ -18,7 +18,7 @@ const HOUR: u64 = 3_600_000;
 pub(crate) struct RawPrefixIndex {
     /// The memory that it may use; what was not asked for longest is forgotten first. Where
     /// `kv_events` are followed, three quarters of it are for what engines tell of their own caches, the
-    /// same for each endpoint: blocks of 16 tokens take 140 bytes each, about, those of 64 or more 90, so
+    /// same for each endpoint: blocks of 16 tokens take 140 bytes each, about, those of 64 or more 110, so
     /// that an engine with room for 400,000 tokens takes 3.5 MB. What does not fit is not known
     /// (`forebay_kv_blocks_total{result="over_limit"}`). Each group of pools that share no endpoint with
     /// others needs 1 MiB of the rest.

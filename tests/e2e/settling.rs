@@ -38,6 +38,32 @@ async fn streams_without_usage_are_learned_from_and_not_metered() {
 }
 
 #[tokio::test]
+async fn what_an_event_stands_for_is_learned_from_those_that_state_it() {
+    // Three tokens in each event, as with drafts that are verified.
+    let (_backend, gateway) = through(|r| {
+        let mut pieces = vec![chunk("a b c"); 40];
+        if r.json()["stream_options"]["include_usage"] == true {
+            pieces.push(usage(12, 120));
+        }
+        pieces.push(DONE.to_vec());
+        stream(&pieces, Duration::ZERO)
+    })
+    .await;
+    for _ in 0..60 {
+        assert_eq!(gateway.post(CHAT, OK_SSE_USAGE).await.status(), 200);
+    }
+    gateway.wait_outcome("finished", 60.0).await;
+    // Counted as one token for each event it would fall far below.
+    for _ in 0..200 {
+        assert_eq!(gateway.post(CHAT, OK_SSE).await.status(), 200);
+    }
+    gateway.wait_outcome("finished", 260.0).await;
+    gateway.post(CHAT, OK_SSE).await;
+    let expected = expected(&gateway).await;
+    assert!((114..=126).contains(&expected), "answers of 120 tokens were expected to have {expected}");
+}
+
+#[tokio::test]
 async fn several_choices_are_several_answers() {
     let (_backend, gateway) = through(|_| json("200 OK", &completion("tide-7b", 12, 400))).await;
     let four = br#"{"model":"tide-7b","messages":[{"role":"user","content":"hi"}],"n":4}"#;

@@ -9,6 +9,8 @@ use forebay_wire::body::BLOCK_BYTES;
 const FIRST: f32 = 4.0;
 /// Shorter prompts are mostly the chat template's own tokens.
 const MIN_BYTES: usize = 1024;
+/// More tokens than this are in no event.
+const MAX_PER_EVENT: f32 = 16.0;
 /// Beginnings of prompts that are remembered: 32 KiB of memory.
 const PLACES: usize = 4096;
 
@@ -95,6 +97,37 @@ impl BytesPerToken {
     }
 }
 
+/// Streams of fewer events say little.
+const MIN_EVENTS: u64 = 8;
+
+/// How many tokens an event of a stream carries, by the engines' own counts:
+/// one as a rule, more where drafts are verified or events are held back.
+#[derive(Debug)]
+pub(crate) struct TokensPerEvent(AtomicU32);
+
+impl Default for TokensPerEvent {
+    fn default() -> TokensPerEvent {
+        TokensPerEvent(AtomicU32::new(1.0f32.to_bits()))
+    }
+}
+
+impl TokensPerEvent {
+    /// So many events carried what their engine counted as so many tokens.
+    pub(crate) fn learn(&self, events: u64, tokens: u64) {
+        // An answer that was thought over unseen says nothing of those that are seen.
+        let seen = tokens as f32 / events.max(1) as f32;
+        if events >= MIN_EVENTS && (1.0..=MAX_PER_EVENT).contains(&seen) {
+            let old = f32::from_bits(self.0.load(Ordering::Relaxed));
+            self.0.store((old + (seen - old) / 16.0).to_bits(), Ordering::Relaxed);
+        }
+    }
+
+    /// Tokens that so many events stand for where nobody states them.
+    pub(crate) fn tokens(&self, events: u64) -> u64 {
+        (events as f64 * f64::from(f32::from_bits(self.0.load(Ordering::Relaxed)))).round() as u64
+    }
+}
+
 fn within(ratio: f32) -> f32 {
     ratio.clamp(0.5, 16.0)
 }
@@ -136,6 +169,22 @@ mod tests {
         assert_eq!(ratio.of(&chain(1, &[11, 20, 30])), 2.0);
         assert_eq!(ratio.of(&chain(1, &[40, 50])), ratio.mean());
         assert_eq!(ratio.of(&[]), ratio.mean());
+    }
+
+    #[test]
+    fn events_stand_for_as_many_tokens_as_engines_count_in_them() {
+        let per_event = TokensPerEvent::default();
+        assert_eq!(per_event.tokens(40), 40);
+        for _ in 0..100 {
+            per_event.learn(100, 300);
+        }
+        assert!((118..=120).contains(&per_event.tokens(40)), "{}", per_event.tokens(40));
+        // Too few, none at all, thinking that is not shown, fewer than one.
+        for (events, tokens) in [(7, 7), (0, 10), (20, 4000), (100, 0), (u64::MAX, 1)] {
+            per_event.learn(events, tokens);
+            assert!((118..=120).contains(&per_event.tokens(40)), "{events} and {tokens}");
+        }
+        assert_eq!(per_event.tokens(0), 0);
     }
 
     #[test]

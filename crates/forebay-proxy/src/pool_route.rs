@@ -10,7 +10,7 @@ use forebay_rule::Rule;
 use forebay_wire::body::BLOCK_BYTES;
 use parking_lot::Mutex;
 
-use crate::learned::BytesPerToken;
+use crate::learned::{BytesPerToken, TokensPerEvent};
 use crate::tokens::PromptTokens;
 
 /// Tokens in a block of the index where engines tell nothing of theirs.
@@ -33,6 +33,8 @@ pub(crate) struct PoolRoute {
     pub(crate) index_block: AtomicU32,
     /// Adapters have their base model's tokenizer, so that it is one for all.
     pub(crate) bytes_per_token: BytesPerToken,
+    /// What an event of a stream stands for.
+    pub(crate) tokens_per_event: TokensPerEvent,
     /// How long answers of its model and adapters usually are. Locked for a
     /// look-up at each request and a step at its end, never while waiting.
     pub(crate) outputs: Mutex<OutputLengths>,
@@ -58,6 +60,7 @@ impl PoolRoute {
             kv_events: pool.endpoints.iter().any(|endpoint| pool.kv_events_of(endpoint).is_some()),
             index_block: AtomicU32::new(0),
             bytes_per_token: BytesPerToken::default(),
+            tokens_per_event: TokensPerEvent::default(),
             outputs: Mutex::default(),
             tokens: OnceLock::new(),
             orca_metrics: pool.orca.metrics.clone(),

@@ -148,7 +148,7 @@ impl Settle {
         end: EndKind,
         label: OutcomeLabel,
         code: u16,
-        usage: Option<Usage>,
+        mut usage: Option<Usage>,
         message: &str,
     ) {
         let Some(ticket) = self.ticket.take() else { return };
@@ -161,9 +161,15 @@ impl Settle {
                 metrics.tpot((last - first) / gaps);
             }
         }
-        if let Some(usage) = usage.filter(|_| label == OutcomeLabel::Ok && self.asked.answers > 0) {
-            // Counted events are a lower bound, and better than never to learn
-            // from clients that do not ask for usage.
+        if let Some(usage) = usage.as_mut().filter(|_| label == OutcomeLabel::Ok && self.asked.answers > 0) {
+            // Most clients do not ask for usage: counted events are better than
+            // never to learn from them.
+            let per_event = &self.route.pool.tokens_per_event;
+            if usage.estimated {
+                usage.completion_tokens = per_event.tokens(usage.completion_tokens);
+            } else {
+                per_event.learn(self.tokens, usage.completion_tokens);
+            }
             self.route.learn_output(ticket.facts().tenant, usage.completion_tokens, self.asked.answers);
         }
         match usage {

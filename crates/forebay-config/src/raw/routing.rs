@@ -87,8 +87,8 @@ pub(crate) struct RawScrape {
     pub(crate) models_interval: Field<Span<100, HOUR>>,
 }
 
-/// Load reports in the heads of answers (ORCA, `endpoint-load-metrics`). They are read wherever
-/// they come and never reach the client.
+/// Load reports in the heads or trailers of answers (ORCA, `endpoint-load-metrics`). They are
+/// read wherever they come and never reach the client.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Orca", transform = order::<RawOrca>)]

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use forebay_config::Health;
+use forebay_config::{Health, Secret};
 use parking_lot::Mutex;
 use tokio::runtime::{self, Handle};
 use tokio::sync::oneshot;
@@ -28,6 +28,8 @@ pub struct Target<Id> {
     pub url: String,
     /// How it is probed.
     pub health: Health,
+    /// What the engine wants to be shown by whoever asks.
+    pub key: Option<Secret>,
     /// Left in peace: not probed, and [`Starting`](forebay_core::EndpointState::Starting)
     /// until it is looked at again.
     pub paused: bool,
@@ -152,6 +154,7 @@ impl<M: Membership, P: Probe> Fleet<M, P> {
             id: target.id,
             url: format!("{}{}", target.url.trim_end_matches('/'), health.path),
             schedule: Schedule::new(health.interval, ordinal, self.seed),
+            key: target.key.clone(),
             health,
             place,
             anew: moved || unseen,

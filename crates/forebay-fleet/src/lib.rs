@@ -13,6 +13,7 @@
 
 mod fleet;
 mod judge;
+mod key;
 pub mod kv;
 mod membership;
 mod probe;

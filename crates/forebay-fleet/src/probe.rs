@@ -1,9 +1,15 @@
 //! One probe of one endpoint.
 
+use std::borrow::Cow;
 use std::future::Future;
 use std::time::Duration;
 
-use forebay_net::client::{Client, ClientError, ClientOptions, get_h2c};
+use forebay_config::Secret;
+use forebay_net::client::{Client, ClientError, ClientOptions, fetch_h2c};
+use http::Request;
+use http_body_util::Full;
+
+use crate::key;
 
 /// Why a probe did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,8 +31,13 @@ impl ProbeFailure {
 
 /// A way to ask an endpoint whether it is healthy.
 pub trait Probe: Send + Sync + 'static {
-    /// Asks `url`, waiting at most `timeout` for the whole answer.
-    fn probe(&self, url: &str, timeout: Duration) -> impl Future<Output = Result<(), ProbeFailure>> + Send;
+    /// Asks `url`, showing `key`, and waits at most `timeout` for the whole answer.
+    fn probe(
+        &self,
+        url: &str,
+        key: Option<&Secret>,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<(), ProbeFailure>> + Send;
 }
 
 /// `GET`, and any whole 2xx answer is healthy. A URL that begins with `h2c://`
@@ -61,10 +72,18 @@ impl Default for HttpProbe {
 }
 
 impl Probe for HttpProbe {
-    async fn probe(&self, url: &str, timeout: Duration) -> Result<(), ProbeFailure> {
-        let answer = match url.strip_prefix("h2c://") {
-            Some(rest) => get_h2c(&format!("http://{rest}"), timeout, MAX_BODY).await,
-            None => self.client.get(url, timeout, MAX_BODY).await,
+    async fn probe(&self, url: &str, key: Option<&Secret>, timeout: Duration) -> Result<(), ProbeFailure> {
+        let (url, h2c) = match url.strip_prefix("h2c://") {
+            Some(rest) => (Cow::Owned(format!("http://{rest}")), true),
+            None => (Cow::Borrowed(url), false),
+        };
+        let mut request = Request::new(Full::default());
+        *request.uri_mut() =
+            url.parse().map_err(|_| ProbeFailure::Unhealthy(format!("cannot use the URL \"{url}\"")))?;
+        key::show(&mut request, key);
+        let answer = match h2c {
+            true => fetch_h2c(request, timeout, MAX_BODY).await,
+            false => self.client.fetch(request, timeout, MAX_BODY).await,
         };
         match answer {
             Ok((status, _, _)) if status.is_success() => Ok(()),

@@ -22,6 +22,7 @@ mod verify;
 
 use std::time::Duration;
 
+use forebay_config::Secret;
 use forebay_wire::signals::{CustomSignal, Dialect};
 
 pub use failure::ScrapeFailure;
@@ -37,6 +38,9 @@ pub struct ScrapeTarget<Id> {
     pub url: String,
     /// How the engine there tells its load; none to find it out.
     pub dialect: Option<Dialect>,
+    /// What the engine wants to be shown by whoever asks. Only the endpoint itself
+    /// sees it: no exporter, and no other port of its host.
+    pub key: Option<Secret>,
     /// The model that it should serve, as the engine names it; none when that is not to be judged.
     pub model: Option<String>,
     /// Metrics of the user's choice, in addition.
@@ -68,6 +72,7 @@ impl<Id> ScrapeTarget<Id> {
             id,
             url: url.into(),
             dialect: None,
+            key: None,
             model: None,
             custom: Vec::new(),
             metrics_url: None,

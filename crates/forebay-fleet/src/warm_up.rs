@@ -9,12 +9,14 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use bytes::Bytes;
-use forebay_net::client::{Client, ClientError, ClientOptions, post_json_h2c};
+use forebay_config::Secret;
+use forebay_net::client::{Client, ClientError, ClientOptions, fetch_h2c, json_post};
 use http::StatusCode;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::key;
 use crate::membership::Membership;
 
 /// What one endpoint is sent.
@@ -30,6 +32,8 @@ pub struct WarmUpPlan {
     pub concurrency: u32,
     /// Whether the endpoint is asked in HTTP/2 with prior knowledge.
     pub h2c: bool,
+    /// What the engine wants to be shown by whoever asks.
+    pub key: Option<Secret>,
     /// The longest wait for one answer.
     pub request_limit: Duration,
     /// The longest time for everything together.
@@ -46,6 +50,7 @@ impl WarmUpPlan {
             requests,
             concurrency: 1,
             h2c: false,
+            key: None,
             request_limit: Duration::from_secs(60),
             limit: Duration::from_secs(120),
         }
@@ -211,9 +216,12 @@ impl Run {
         let url = format!("{}{}", self.plan.url.trim_end_matches('/'), PATHS[at]);
         let body = body(at, &self.plan.model);
         let limit = self.plan.request_limit;
+        let mut request = json_post(body);
+        *request.uri_mut() = url.parse().map_err(|_| Failure::Refused(format!("{url} cannot be used")))?;
+        key::show(&mut request, self.plan.key.as_ref());
         let answer = match self.plan.h2c {
-            true => post_json_h2c(&url, body, limit, MAX_ANSWER).await,
-            false => self.client.post_json(&url, body, limit, MAX_ANSWER).await,
+            true => fetch_h2c(request, limit, MAX_ANSWER).await,
+            false => self.client.fetch(request, limit, MAX_ANSWER).await,
         };
         let status = match answer {
             Ok((status, _, _)) => status,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use forebay_config::Health;
+use forebay_config::{Health, Secret};
 use forebay_core::{EndpointState, Time};
 use forebay_metrics::Probe as ProbeLabel;
 use parking_lot::Mutex;
@@ -102,6 +102,8 @@ pub(crate) struct Watch<M: Membership, P> {
     pub(crate) id: M::Id,
     /// Base and path of the probe together.
     pub(crate) url: String,
+    /// What the engine wants to be shown.
+    pub(crate) key: Option<Secret>,
     pub(crate) health: Health,
     pub(crate) schedule: Schedule,
     /// Its place among those that were added together.
@@ -137,7 +139,7 @@ impl<M: Membership, P: Probe> Watch<M, P> {
         shared.sleep_until(self.schedule.first(shared.now(), self.place)).await;
         loop {
             let started = shared.now();
-            let result = self.probe.probe(&self.url, health.timeout).await;
+            let result = self.probe.probe(&self.url, self.key.as_ref(), health.timeout).await;
             let ended = shared.now();
             let (verdict, label, reason) = match &result {
                 Ok(()) => (Verdict::Good, ProbeLabel::Ok, "its probe succeeded"),

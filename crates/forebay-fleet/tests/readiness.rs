@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use forebay_config::Health;
+use forebay_config::{Health, Secret};
 use forebay_core::EndpointState::{self, Ready, Starting, Unready};
 use forebay_fleet::{Fleet, HttpProbe, Membership, Probe, ProbeFailure, Target};
 use forebay_metrics::Probe as ProbeLabel;
@@ -68,7 +68,7 @@ fn wait_for_probes(heard: &mpsc::Receiver<Told>, count: u32) {
 }
 
 fn target(id: u32, url: &str, health: Health) -> Target<u32> {
-    Target { id, url: url.to_owned(), health, paused: false }
+    Target { id, url: url.to_owned(), health, key: None, paused: false }
 }
 
 fn every(interval: Duration, fall: u32, rise: u32) -> Health {
@@ -236,7 +236,12 @@ impl Script {
 }
 
 impl Probe for Script {
-    fn probe(&self, url: &str, _: Duration) -> impl Future<Output = Result<(), ProbeFailure>> + Send {
+    fn probe(
+        &self,
+        url: &str,
+        _: Option<&Secret>,
+        _: Duration,
+    ) -> impl Future<Output = Result<(), ProbeFailure>> + Send {
         let (url, inner) = (url.to_owned(), Arc::clone(&self.inner));
         async move {
             let answer = {

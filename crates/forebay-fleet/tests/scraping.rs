@@ -158,7 +158,7 @@ fn an_endpoint_that_becomes_ready_is_read_at_once() {
     let target = ScrapeTarget { interval_min: HOUR, interval_max: HOUR, ..quick(1, &url, Dialect::Vllm) };
     fleet.set_scrape_targets(vec![target]);
     heard.until(|told| *told == Told::Failed(1, "connect"));
-    fleet.set_targets(vec![Target { id: 1, url, health, paused: false }]);
+    fleet.set_targets(vec![Target { id: 1, url, health, key: None, paused: false }]);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().expect("a runtime");
     let listener = runtime.block_on(async { socket.listen(64)?.into_std() }).expect("it listens");
     let page = vllm(1, 5);

@@ -6,9 +6,9 @@ mod support;
 
 use std::time::Duration;
 
-use forebay_config::Health;
+use forebay_config::{Health, Secret};
 use forebay_core::EndpointState::{Ready, Starting, Unready};
-use forebay_fleet::{ScrapeTarget, Target};
+use forebay_fleet::{ScrapeTarget, Target, WarmUpPlan};
 use forebay_wire::signals::Dialect;
 use support::{Answer, Stub, Told, fleet, list, quick, vllm};
 
@@ -24,7 +24,7 @@ fn probe(stub: &Stub) -> Target<u32> {
         rise: 1,
         ..Health::default()
     };
-    Target { id: 1, url: stub.url(), health, paused: false }
+    Target { id: 1, url: stub.url(), health, key: None, paused: false }
 }
 
 fn read(stub: &Stub, dialect: Option<Dialect>) -> ScrapeTarget<u32> {
@@ -241,4 +241,31 @@ fn an_engine_without_a_list_that_denies_its_model_is_believed() {
     stub.set("/v1/models", list("vllm", &["tide-7b"]));
     fleet.refresh_models(1);
     heard.until(|told| *told == Told::Identity(1, None));
+}
+
+#[test]
+fn a_key_is_shown_with_every_page_of_the_endpoint_and_to_nobody_else() {
+    let stub = Stub::start(&engine("tide-7b"));
+    let exporter = Stub::start(&[("/metrics", "DCGM_FI_DEV_GPU_TEMP{gpu=\"0\"} 50\n".into())]);
+    let (fleet, _owner, heard) = fleet();
+    let key = Some(Secret::new("hunter2"));
+    fleet.set_targets(vec![Target { key: key.clone(), ..probe(&stub) }]);
+    let dcgm_url = Some(format!("{}/metrics", exporter.url()));
+    fleet.set_scrape_targets(vec![ScrapeTarget { key: key.clone(), dcgm_url, ..read(&stub, None) }]);
+    heard.until(|told| *told == Told::State(1, Ready));
+    heard.until(|told| matches!(told, Told::Signals(_, s) if s.gpu.temperature_c.is_some()));
+    let plan = WarmUpPlan { key, ..WarmUpPlan::new(stub.url(), "tide-7b", 1) };
+    fleet.warm_ups().begin(1, plan);
+    while stub.asked("/v1/completions").is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    for path in ["/health", "/v1/models", "/metrics", "/v1/completions"] {
+        let asked = stub.asked(path);
+        assert!(!asked.is_empty(), "{path}");
+        assert!(
+            asked.iter().all(|asked| asked.head.contains("\r\nauthorization: bearer hunter2\r\n")),
+            "{path}"
+        );
+    }
+    assert!(exporter.asked("/metrics").iter().all(|asked| !asked.head.contains("authorization")));
 }

@@ -38,7 +38,7 @@ use tokio::time::{Instant, timeout};
 #[path = "client_h2c.rs"]
 mod h2c;
 
-pub use h2c::{get_h2c, post_json_h2c};
+pub use h2c::{fetch_h2c, get_h2c, post_json_h2c};
 
 #[cfg(test)]
 #[path = "client_tests.rs"]
@@ -201,9 +201,22 @@ impl Client {
         timeout: Duration,
         max_body: usize,
     ) -> Result<(StatusCode, HeaderMap, Bytes), ClientError> {
-        let uri: Uri = url.parse().map_err(|_| bad_url(url, "it does not parse"))?;
-        let address = Target::of(&uri)?.address;
-        *request.uri_mut() = uri;
+        *request.uri_mut() = url.parse().map_err(|_| bad_url(url, "it does not parse"))?;
+        self.fetch(request, timeout, max_body).await
+    }
+
+    /// Sends a request to its absolute URL and fetches the answer whole, as
+    /// [`Client::get`] does.
+    ///
+    /// # Errors
+    /// As [`Client::get`].
+    pub async fn fetch(
+        &self,
+        request: Request<Full<Bytes>>,
+        timeout: Duration,
+        max_body: usize,
+    ) -> Result<(StatusCode, HeaderMap, Bytes), ClientError> {
+        let address = Target::of(request.uri())?.address;
         let fetch = async {
             let response = self.send(request).await?;
             let (head, body) = response.into_parts();
@@ -217,8 +230,8 @@ impl Client {
     }
 }
 
-/// A request without an address yet.
-fn json_post(body: Bytes) -> Request<Full<Bytes>> {
+/// A `POST` of JSON, without an address yet.
+pub fn json_post(body: Bytes) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = Method::POST;
     request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

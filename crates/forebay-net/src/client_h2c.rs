@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Request, StatusCode, Uri};
+use http::{HeaderMap, Request, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -47,10 +47,21 @@ async fn whole(
     timeout: Duration,
     max_body: usize,
 ) -> Result<(StatusCode, HeaderMap, Bytes), ClientError> {
-    let uri: Uri = url.parse().map_err(|_| bad_url(url, "it does not parse"))?;
-    let target = Target::of(&uri)?;
+    *request.uri_mut() = url.parse().map_err(|_| bad_url(url, "it does not parse"))?;
+    fetch_h2c(request, timeout, max_body).await
+}
+
+/// Sends a request to its absolute `http://` URL and fetches the answer whole.
+///
+/// # Errors
+/// As [`super::Client::get`].
+pub async fn fetch_h2c(
+    request: Request<Full<Bytes>>,
+    timeout: Duration,
+    max_body: usize,
+) -> Result<(StatusCode, HeaderMap, Bytes), ClientError> {
+    let target = Target::of(request.uri())?;
     let address = Arc::clone(&target.address);
-    *request.uri_mut() = uri;
     let fetch = async {
         let failed = |during| {
             let address = Arc::clone(&target.address);

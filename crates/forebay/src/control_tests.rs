@@ -291,7 +291,7 @@ fn what_is_disabled_is_left_in_peace() {
     let pool = Pool::new("chat", "tide-7b");
     let endpoint = Endpoint::new("http://127.0.0.1:1".parse().unwrap());
     let target =
-        |slot| Target { id: id(slot), url: String::new(), health: pool.health.clone(), paused: false };
+        |slot| Target { id: id(slot), url: String::new(), health: pool.health.clone(), key: None, paused: false };
     let watched = Watched {
         probes: vec![target(0), target(1)],
         scrapes: [0, 1].map(|slot| crate::pools::scrape_target(id(slot), &pool, &endpoint)).into(),

@@ -9,10 +9,10 @@ use std::future::Future;
 
 use forebay_wire::signals::{Dialect, detect, detect_models, detect_root, read_models};
 
-use http::Uri;
+use http::{Method, Uri};
 
 use super::ScrapeTarget;
-use super::engine::{beside, metrics_page};
+use super::engine::{here, metrics_page};
 use super::failure::ScrapeFailure;
 use super::fetch::Page;
 
@@ -45,7 +45,7 @@ impl From<Dialect> for Detected {
 /// Which engine answers at `target`. An endpoint where nobody answers, or not
 /// in time, is asked no further.
 pub(crate) async fn find<Id>(target: &ScrapeTarget<Id>, ask: &impl Ask) -> Result<Detected, ScrapeFailure> {
-    let here = |path: &str| Page::get(&beside(&target.url, path), target.h2c);
+    let here = |path: &str| here(target, Method::GET, path);
 
     let listed = answered(
         ask.ask(&here("/v1/models")?, |body| {

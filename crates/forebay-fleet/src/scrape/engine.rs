@@ -30,7 +30,7 @@ impl Engine {
     /// The pages of the engine that was found; the one that showed it is where it was.
     pub(crate) fn new<Id>(target: &ScrapeTarget<Id>, found: Detected) -> Result<Engine, ScrapeFailure> {
         let dialect = found.dialect;
-        let here = |path: &str| Page::get(&beside(&target.url, path), target.h2c);
+        let here = |path: &str| here(target, Method::GET, path);
         // Triton's frontend for OpenAI's API has no repository.
         let listing = if found.lists && dialect == Dialect::Triton { Dialect::Openai } else { dialect };
         let (method, path) = listing.resident_path();
@@ -39,7 +39,7 @@ impl Engine {
             Some(page) => Some(page),
             None => metrics_page(target, dialect)?,
         };
-        let models = Page::new(method, &beside(&target.url, path), target.h2c)?;
+        let models = self::here(target, method, path)?;
         let at = |page: &Page| page.uri().authority().cloned();
         Ok(Engine {
             dialect,
@@ -66,13 +66,29 @@ pub(crate) fn metrics_page<Id>(
 ) -> Result<Option<Page>, ScrapeFailure> {
     if let Some(url) = &target.metrics_url {
         // A page of its own port is served by another program than the API.
-        return Page::get(url, false).map(Some);
+        let page = Page::get(url, false)?;
+        let own: Option<Uri> = target.url.parse().ok();
+        let key = target.key.as_ref().filter(|_| own.is_some_and(|own| is_one_server(&own, page.uri())));
+        return Ok(Some(page.with_key(key)));
     }
     let Some(path) = dialect.metrics_path() else { return Ok(None) };
     match dialect.metrics_port() {
-        None => Page::get(&beside(&target.url, path), target.h2c).map(Some),
+        None => here(target, Method::GET, path).map(Some),
         Some(port) => Page::get(&at_port(&target.url, port, path)?, false).map(Some),
     }
+}
+
+/// A page of the engine's own.
+pub(crate) fn here<Id>(target: &ScrapeTarget<Id>, method: Method, path: &str) -> Result<Page, ScrapeFailure> {
+    let page = Page::new(method, &beside(&target.url, path), target.h2c)?;
+    Ok(page.with_key(target.key.as_ref()))
+}
+
+/// Whether both are at one port of one host.
+fn is_one_server(a: &Uri, b: &Uri) -> bool {
+    let port = |uri: &Uri| uri.port_u16().unwrap_or(80);
+    let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
+    host(a).is_some() && host(a) == host(b) && port(a) == port(b)
 }
 
 /// A path of the engine, behind whatever path its URL has already.
@@ -139,6 +155,33 @@ mod tests {
             };
             let engine = Engine::new(&target, dialect.into()).unwrap();
             assert_eq!(engine.metrics.unwrap().uri(), "http://exporter:9/m?x=1");
+        }
+    }
+
+    #[test]
+    fn a_key_is_shown_to_the_endpoint_alone() {
+        let target = |metrics_url: Option<&str>| ScrapeTarget {
+            key: Some(forebay_config::Secret::new("hunter2")),
+            metrics_url: metrics_url.map(str::to_owned),
+            ..ScrapeTarget::new((), "http://Engine:8000/base")
+        };
+        let shown = |target: &ScrapeTarget<()>, dialect: Dialect| {
+            let engine = Engine::new(target, dialect.into()).unwrap();
+            let pages = [engine.metrics, engine.loads, Some(engine.models)];
+            pages.map(|page| page.map(|page| page.has_key()))
+        };
+        for (metrics_url, dialect, expected) in [
+            (None, Dialect::Vllm, [Some(true), None, Some(true)]),
+            (None, Dialect::Sglang, [Some(true), Some(true), Some(true)]),
+            (None, Dialect::Trtllm, [Some(true), None, Some(true)]),
+            // Another program, though on the same host.
+            (None, Dialect::Triton, [Some(false), None, Some(true)]),
+            (Some("http://engine:8000/m"), Dialect::Vllm, [Some(true), None, Some(true)]),
+            (Some("http://engine:8001/m"), Dialect::Vllm, [Some(false), None, Some(true)]),
+            (Some("http://engine/m"), Dialect::Vllm, [Some(false), None, Some(true)]),
+            (Some("http://exporter:8000/m"), Dialect::Vllm, [Some(false), None, Some(true)]),
+        ] {
+            assert_eq!(shown(&target(metrics_url), dialect), expected, "{metrics_url:?} {dialect}");
         }
     }
 

@@ -3,13 +3,15 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use forebay_net::client::{Client, ClientError, ClientOptions, get_h2c};
+use forebay_config::Secret;
+use forebay_net::client::{Client, ClientError, ClientOptions, fetch_h2c};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use super::failure::ScrapeFailure;
+use crate::key;
 
 /// Longest page that is read.
 pub(crate) const MAX_PAGE: usize = 5 << 20;
@@ -32,6 +34,8 @@ const KEPT_BUFFERS: usize = 32;
 pub(crate) struct Page {
     uri: Uri,
     method: Method,
+    /// What the server wants to be shown.
+    key: Option<Secret>,
     /// HTTP/2 with prior knowledge.
     h2c: bool,
 }
@@ -43,7 +47,17 @@ impl Page {
 
     pub(crate) fn new(method: Method, url: &str, h2c: bool) -> Result<Page, ScrapeFailure> {
         let uri = url.parse().map_err(|_| ScrapeFailure::Url)?;
-        Ok(Page { uri, method, h2c })
+        Ok(Page { uri, method, key: None, h2c })
+    }
+
+    /// The same, with what the server wants to be shown.
+    pub(crate) fn with_key(self, key: Option<&Secret>) -> Page {
+        Page { key: key.cloned(), ..self }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn has_key(&self) -> bool {
+        self.request().headers().contains_key(header::AUTHORIZATION)
     }
 
     pub(crate) fn uri(&self) -> &Uri {
@@ -62,6 +76,7 @@ impl Page {
         if self.method == Method::POST {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }
+        key::show(&mut request, self.key.as_ref());
         request
     }
 }
@@ -112,10 +127,7 @@ impl Pages {
 
     async fn exchange(&self, page: &Page, limit: Duration, into: &mut Vec<u8>) -> Result<(), ScrapeFailure> {
         if page.h2c {
-            if page.method != Method::GET {
-                return Err(ScrapeFailure::Url);
-            }
-            let (status, headers, body) = get_h2c(&page.uri.to_string(), limit, MAX_PAGE).await?;
+            let (status, headers, body) = fetch_h2c(page.request(), limit, MAX_PAGE).await?;
             usable(status, &headers)?;
             into.extend_from_slice(&body);
             return if into.is_empty() { Err(ScrapeFailure::Empty) } else { Ok(()) };

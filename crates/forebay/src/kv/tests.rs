@@ -165,6 +165,8 @@ fn a_restart_that_pages_show_first_is_known_to_the_map() {
     // SGLang's names are the same in every process.
     bench.stores(0, 1, 1);
     assert_eq!(bench.held(1), 10, "what is stored again is there again");
+    let blocks = bench.caches.blocks();
+    assert_eq!((blocks.stored, blocks.repeated), (80, 0), "nothing of it was there");
     bench.end();
 }
 

@@ -20,8 +20,8 @@ pub struct EndpointStatus {
     pub accelerator: Option<String>,
     /// `starting`, `ready`, `unready`, `draining` or `disabled`.
     pub state: String,
-    /// Whether it serves the pool's model: `listed` by itself; `unlisted`, where
-    /// no list can be read and it is taken to serve it; `other`, where it lists
+    /// Whether it serves the pool's model: `listed`, as its list or its metrics
+    /// say; `unlisted`, where neither does and it is taken to serve it; `other`, where it lists
     /// only other models and gets no requests; `checking`, while something else
     /// may answer there. Null while nobody looked.
     pub model_check: Option<String>,

@@ -112,6 +112,11 @@ impl Past {
         Some(Verdict::Doubt)
     }
 
+    /// Whether it was said that it serves another model.
+    pub(crate) fn is_wrong(&self) -> bool {
+        self.said == Some(Said::Wrong)
+    }
+
     /// Whether it is still to be said who is there.
     pub(crate) fn is_in_doubt(&self) -> bool {
         matches!(self.said, None | Some(Said::Doubt))

@@ -1,6 +1,7 @@
 //! What one endpoint is asked for: its load, its models, its GPUs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use forebay_wire::signals::{Reader, Signals, read_loads, read_models};
 use tokio::time::Instant;
@@ -13,6 +14,10 @@ use super::gpu;
 use super::nudge::Look;
 use super::past::Began;
 use crate::membership::{Membership, PageKind};
+
+/// An endpoint with another model is looked at again after this, however
+/// seldom the others are: it may be right again, and gets nothing until then.
+const WRONG_AGAIN: Duration = Duration::from_secs(5);
 
 /// More models than this are not told.
 const MAX_LISTED: usize = 4096;
@@ -140,7 +145,9 @@ impl<M: Membership> Loop<M> {
                 verdict.into_iter().for_each(|verdict| self.judged(&verdict));
                 self.end_denial();
                 self.membership().models(self.id(), &models);
-                self.due.models = self.slow.next(self.now());
+                let (now, next) = (self.now(), self.slow.next(self.now()));
+                let is_wrong = self.given.past.lock().is_wrong();
+                self.due.models = if is_wrong { next.min(now + WRONG_AGAIN) } else { next };
                 self.told_models();
                 Look::Listed
             }

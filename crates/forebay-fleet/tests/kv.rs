@@ -243,6 +243,7 @@ async fn what_is_no_publisher_is_tried_again() {
         bind: false,
         topic: String::new(),
         replay: None,
+        key: None,
     });
     for _ in 0..3 {
         let (mut stream, _) = http.accept().await.unwrap();
@@ -263,6 +264,7 @@ async fn dropped_feeds_close_their_connections() {
         bind: false,
         topic: String::new(),
         replay: None,
+        key: None,
     };
     bench.feeds.follow(source("a"));
     let (mut a, _) = engine.accept().await.unwrap();
@@ -288,6 +290,7 @@ async fn engines_may_connect_to_us() {
             bind: true,
             topic: topic.to_owned(),
             replay: None,
+            key: None,
         });
     }
     let address = loop {
@@ -333,6 +336,7 @@ async fn a_unix_socket_that_somebody_left_is_taken_over() {
         bind: true,
         topic: String::new(),
         replay: None,
+        key: None,
     });
     while bench.feeds.listening().is_empty() {
         tokio::time::sleep(Duration::from_millis(1)).await;

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use forebay_config::Secret;
 use forebay_fleet::kv::{KvFeeds, KvReset, KvSettings, KvSource};
 use kv_support::{Log, Seen};
 use parking_lot::Mutex;
@@ -38,6 +39,8 @@ async fn serve(answers: Answers) -> (String, JoinSet<()>) {
                         }
                     }
                     assert!(request.starts_with(b"POST /kv_cache_events HTTP/1.1\r\n"));
+                    let head = String::from_utf8_lossy(&request).to_ascii_lowercase();
+                    assert!(head.contains("\r\nauthorization: bearer hunter2\r\n"), "{head}");
                     request.clear();
                     let (status, body) = answers.lock().pop_front().unwrap_or((200, "[]".to_owned()));
                     let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
@@ -78,7 +81,7 @@ async fn follow(
     let log = Arc::new(Log::default());
     let settings = KvSettings { pause: Duration::from_millis(10), ..KvSettings::default() };
     let feeds = KvFeeds::new(Handle::current(), log.clone(), settings);
-    feeds.follow(KvSource::polled("e", &url));
+    feeds.follow(KvSource::polled("e", &url).with_key(Some(Secret::new("hunter2"))));
     log.until(|seen| seen.len() >= expect.len()).await;
     assert_eq!(log.seen(), expect);
     let (source, status) = feeds.status().remove(0);

@@ -50,6 +50,7 @@ async fn nowhere(endpoint: &str) -> KvSource {
         bind: false,
         topic: String::new(),
         replay: None,
+        key: None,
     }
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct RawPool {
 
     /// The key that the engines ask for (vLLM and SGLang: `--api-key`), best as `${NAME}`. It is sent
     /// to the pool's endpoints, as `Authorization: Bearer KEY`, with what the gateway asks them itself:
-    /// probes, load, lists of models, warm-up. Clients' requests are passed on as they come: a client
+    /// probes, load, lists of models, warm-up, TensorRT-LLM's KV events. Clients' requests are passed on as they come: a client
     /// must send the key itself.
     pub(crate) engine_key: Field<Key>,
 

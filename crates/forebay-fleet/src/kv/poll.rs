@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use bytes::Bytes;
-use forebay_net::client::{Client, ClientError, ClientOptions};
+use forebay_net::client::{Client, ClientError, ClientOptions, json_post};
 use forebay_wire::kv_events::{Batch, TrtllmEvent, decode_trtllm};
 use tokio::time::sleep;
 
@@ -16,6 +16,7 @@ use super::feeds::pause;
 use super::follower::Uplink;
 use super::source::{KvSettings, KvSource};
 use super::{KvReset, KvSink};
+use crate::key;
 
 /// Where the engine answers, behind its URL.
 pub(super) const PATH: &str = "/kv_cache_events";
@@ -47,6 +48,8 @@ pub(super) struct Poller {
 enum PollError {
     #[error(transparent)]
     Client(#[from] ClientError),
+    #[error("its URL cannot be used")]
+    Url,
     #[error("status {0}")]
     Status(u16),
 }
@@ -95,8 +98,10 @@ impl Poller {
     async fn ask(&self, client: &Client) -> Result<Bytes, PollError> {
         let url = self.source.events.to_string();
         let limit = HELD + self.settings.message;
-        let body = Bytes::from_static(b"{}");
-        let (status, _, body) = client.post_json(&url, body, limit, self.settings.max_message).await?;
+        let mut request = json_post(Bytes::from_static(b"{}"));
+        *request.uri_mut() = url.parse().map_err(|_| PollError::Url)?;
+        key::show(&mut request, self.source.key.as_ref());
+        let (status, _, body) = client.fetch(request, limit, self.settings.max_message).await?;
         if status.is_success() { Ok(body) } else { Err(PollError::Status(status.as_u16())) }
     }
 

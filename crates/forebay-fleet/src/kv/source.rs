@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use forebay_config::Secret;
 use forebay_wire::kv_events::EventSource;
 
 use super::address::{KvAddress, KvAddressError};
@@ -22,9 +23,16 @@ pub struct KvSource {
     pub topic: String,
     /// Where missed batches are asked for.
     pub replay: Option<KvAddress>,
+    /// What an engine that is asked wants to be shown.
+    pub key: Option<Secret>,
 }
 
 impl KvSource {
+    /// The same with what the engine wants to be shown, where it is asked.
+    pub fn with_key(self, key: Option<Secret>) -> KvSource {
+        KvSource { key, ..self }
+    }
+
     /// TensorRT-LLM at `url`: its events are asked for there, those of all its
     /// ranks together. Each answer empties the engine's queue, so nobody else
     /// may ask, be it another gateway.
@@ -36,6 +44,7 @@ impl KvSource {
             bind: false,
             topic: String::new(),
             replay: None,
+            key: None,
         }
     }
 }
@@ -80,6 +89,7 @@ impl KvTemplate {
                     bind: self.bind,
                     topic: self.topic.clone(),
                     replay: self.replay.as_deref().map(|replay| address(replay, rank)).transpose()?,
+                    key: None,
                 })
             })
             .collect()
@@ -114,6 +124,7 @@ pub(super) fn discovered(
             bind,
             topic: source.topic.clone(),
             replay: replay.map(reachable),
+            key: None,
         })
     };
     sources.iter().map(source).collect()

@@ -146,6 +146,7 @@ impl Engine {
             bind: false,
             topic: "kv@e".to_owned(),
             replay: self.replay.as_ref().map(|(address, _)| address.parse().unwrap()),
+            key: None,
         }
     }
 

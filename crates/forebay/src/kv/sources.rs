@@ -45,7 +45,7 @@ impl KvSources {
         self.models.insert(endpoint.name.clone(), pool.model.clone());
         let url = endpoint.url.to_string();
         if pool.polls_kv_events(endpoint) {
-            self.known.push(KvSource::polled(&endpoint.name, &url));
+            self.known.push(KvSource::polled(&endpoint.name, &url).with_key(pool.engine_key.clone()));
             return Ok(());
         }
         let template = KvTemplate {

@@ -135,3 +135,30 @@ impl<M> Live<M> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Witness::{Events, Pages};
+    use super::*;
+
+    #[test]
+    fn one_restart_is_told_once_whoever_shows_it_first() {
+        let (a, b) = (EndpointId { slot: 1, generation: 0 }, EndpointId { slot: 2, generation: 0 });
+        let told = |shown: &[(EndpointId, u64, Witness)]| {
+            let held = Held::default();
+            let mut told = Vec::new();
+            for &(id, second, witness) in shown {
+                if held.is_another(id, Time::ZERO + Duration::from_secs(second), witness) {
+                    told.push(second);
+                }
+            }
+            told
+        };
+        assert_eq!(told(&[(a, 1, Events), (a, 5, Pages)]), [1]);
+        assert_eq!(told(&[(a, 1, Pages), (a, 5, Events)]), [1]);
+        assert_eq!(told(&[(a, 1, Pages), (b, 5, Events)]), [1, 5], "another endpoint");
+        assert_eq!(told(&[(a, 1, Events), (a, 5, Pages), (a, 20, Events), (a, 25, Pages)]), [1, 20]);
+        assert_eq!(told(&[(a, 1, Pages), (a, 3, Events), (a, 20, Pages), (a, 22, Events)]), [1, 20]);
+        assert_eq!(told(&[(a, 1, Events), (a, 100, Pages)]), [1, 100], "too late to be the same");
+    }
+}

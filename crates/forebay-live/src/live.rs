@@ -1,8 +1,8 @@
 //! The Gates of the running program, each behind its lock.
 
 use std::io;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use forebay_core::{

@@ -128,7 +128,7 @@ fn copies_in_the_host_are_not_held_by_guess() {
     assert_eq!(blocks(&index, &chain), (120, 80));
     doubt(&index, E, &map);
     let (ready, host) = blocks(&index, &chain);
-    assert!(ready >= 90 && ready < 120 && host == 0, "{ready} {host}");
+    assert!((90..120).contains(&ready) && host == 0, "{ready} {host}");
     trust(&index, E, &map);
     assert_eq!(blocks(&index, &chain), (120, 80));
 }

@@ -10,7 +10,7 @@ use forebay_config::{Health, Secret};
 use forebay_core::EndpointState::{Ready, Starting, Unready};
 use forebay_fleet::{ScrapeTarget, Target, WarmUpPlan};
 use forebay_wire::signals::Dialect;
-use support::{Answer, Stub, Told, fleet, list, quick, vllm};
+use support::{Answer, LIMIT, Stub, Told, fleet, list, quick, vllm};
 
 const HOUR: Duration = Duration::from_secs(3600);
 const OTHER: &str = "reef-13b";
@@ -34,6 +34,16 @@ fn read(stub: &Stub, dialect: Option<Dialect>) -> ScrapeTarget<u32> {
 fn engine(model: &str) -> [(&'static str, Answer); 3] {
     let page = Answer::Page(vllm(1, 500).replace("tide-7b", model));
     [("/health", "ok".into()), ("/v1/models", list("vllm", &[model]).into()), ("/metrics", page)]
+}
+
+fn wait_until(is_so: impl Fn() -> bool) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
+    let wait = async {
+        while !is_so() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    runtime.block_on(async { tokio::time::timeout(LIMIT, wait).await }).expect("it comes to be so");
 }
 
 fn is_state(told: &Told) -> bool {
@@ -60,9 +70,7 @@ fn an_endpoint_is_ready_when_its_list_of_models_was_read_and_not_before() {
         fleet.set_targets(vec![probe(&stub)]);
         fleet.set_scrape_targets(vec![read(&stub, dialect)]);
         // Its probes go well, its list is awaited.
-        while stub.asked("/health").is_empty() || stub.waiting().0 == 0 {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until(|| !stub.asked("/health").is_empty() && stub.waiting().0 > 0);
         stub.open_gate();
         let told = heard.until(is_state);
         assert_eq!(news(&told), [&Told::Identity(1, None), &Told::State(1, Ready)], "{dialect:?}");
@@ -256,9 +264,7 @@ fn a_key_is_shown_with_every_page_of_the_endpoint_and_to_nobody_else() {
     heard.until(|told| matches!(told, Told::Signals(_, s) if s.gpu.temperature_c.is_some()));
     let plan = WarmUpPlan { key, ..WarmUpPlan::new(stub.url(), "tide-7b", 1) };
     fleet.warm_ups().begin(1, plan);
-    while stub.asked("/v1/completions").is_empty() {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_until(|| !stub.asked("/v1/completions").is_empty());
     for path in ["/health", "/v1/models", "/metrics", "/v1/completions"] {
         let asked = stub.asked(path);
         assert!(!asked.is_empty(), "{path}");

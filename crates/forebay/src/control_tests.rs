@@ -3,8 +3,8 @@ use std::sync::Arc;
 use forebay_admin::StatusSource;
 use forebay_config::{Config, Endpoint, Listener, Pool};
 use forebay_core::{Prefix, RequestFacts};
-use forebay_fleet::Membership;
-use forebay_wire::signals::{Counters, CustomSignal, Dialect, Gpu, Signals};
+use forebay_fleet::{Identity, Membership};
+use forebay_wire::signals::{Counters, CustomSignal, Dialect, Gpu, ResidentModel, Signals};
 use tokio::time::Instant;
 
 use super::*;
@@ -290,8 +290,13 @@ fn what_is_disabled_is_left_in_peace() {
     let id = |slot| EndpointKey { gate: 0, id: forebay_core::EndpointId { slot, generation: 0 } };
     let pool = Pool::new("chat", "tide-7b");
     let endpoint = Endpoint::new("http://127.0.0.1:1".parse().unwrap());
-    let target =
-        |slot| Target { id: id(slot), url: String::new(), health: pool.health.clone(), key: None, paused: false };
+    let target = |slot| Target {
+        id: id(slot),
+        url: String::new(),
+        health: pool.health.clone(),
+        key: None,
+        paused: false,
+    };
     let watched = Watched {
         probes: vec![target(0), target(1)],
         scrapes: [0, 1].map(|slot| crate::pools::scrape_target(id(slot), &pool, &endpoint)).into(),
@@ -301,4 +306,39 @@ fn what_is_disabled_is_left_in_peace() {
     assert_eq!(left.probes.iter().map(|target| target.paused).collect::<Vec<_>>(), [false, true]);
     assert_eq!(left.scrapes.iter().map(|target| target.id).collect::<Vec<_>>(), [id(0)]);
     assert_eq!(watched.without(|_| false).probes, watched.probes);
+}
+
+#[tokio::test]
+async fn an_endpoint_with_another_model_is_out_and_its_adapters_are_nobodys() {
+    let gateway = gateway(|_| {});
+    let page = Arc::clone(gateway.page());
+    let first = page.pools()[0].endpoints[0].id.clone();
+    let id = key(&page, &first);
+    let shown = || {
+        let endpoint = page.pools()[0].endpoints[0].clone();
+        (endpoint.state, endpoint.model_check.unwrap_or_default(), endpoint.adapters.listed)
+    };
+    let told = |state: &str, check: &str, adapters: &[&str]| {
+        let adapters: Vec<String> = adapters.iter().map(|&name| name.to_owned()).collect();
+        (state.to_owned(), check.to_owned(), adapters)
+    };
+    let model = |name: &str, parent: Option<&str>| ResidentModel {
+        id: name.to_owned(),
+        parent: parent.map(str::to_owned),
+        ready: true,
+    };
+    page.members.set_state(id, EndpointState::Ready);
+    assert_eq!(shown(), told("ready", "", &[]));
+    page.members.identity(id, Identity::Doubtful);
+    assert_eq!(shown(), told("starting", "checking", &[]));
+    page.members.identity(id, Identity::Matches);
+    page.members.models(id, &[model("tide-7b", None), model("legal", Some("tide-7b"))]);
+    assert_eq!(shown(), told("ready", "listed", &["legal"]));
+    page.members.identity(id, Identity::Mismatch { found: "reef-13b" });
+    page.members.models(id, &[model("reef-13b", None), model("fish", Some("reef-13b"))]);
+    assert_eq!(shown(), told("unready", "other", &[]));
+    assert!(gateway.proxy().registry().adapter("fish").is_none(), "nobody can ask for it");
+    page.members.identity(id, Identity::Unlisted);
+    assert_eq!(shown(), told("ready", "unlisted", &[]));
+    end(gateway).await;
 }

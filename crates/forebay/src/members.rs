@@ -257,8 +257,10 @@ impl Membership for Members {
     }
 
     fn models(&self, id: EndpointKey, models: &[ResidentModel]) {
-        let adapters: Vec<String> =
-            models.iter().filter(|model| model.parent.is_some()).map(|model| model.id.clone()).collect();
+        // Of another model than the pool's they are none of the pool's.
+        let is_other = self.model_check(id) == Some(ModelCheck::Other);
+        let adapters = models.iter().filter(|model| model.parent.is_some() && !is_other);
+        let adapters: Vec<String> = adapters.map(|model| model.id.clone()).collect();
         let changed = {
             let mut known = self.known.lock();
             let old = known.adapters.insert(id, adapters.clone());

@@ -117,9 +117,9 @@ impl Past {
         self.said == Some(Said::Wrong)
     }
 
-    /// Whether it is still to be said who is there.
+    /// Whether it is being found out who is there.
     pub(crate) fn is_in_doubt(&self) -> bool {
-        matches!(self.said, None | Some(Said::Doubt))
+        self.said == Some(Said::Doubt)
     }
 
     /// There is no list that could be read. An engine that began `anew` is taken

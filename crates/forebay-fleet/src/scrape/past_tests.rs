@@ -188,7 +188,7 @@ fn labels_tell_another_process_from_another_model() {
 #[test]
 fn a_doubt_lasts_until_something_is_known() {
     let mut past = Past::default();
-    assert!(past.is_in_doubt(), "nothing is known yet");
+    assert!(!past.is_in_doubt(), "nothing was said yet");
     assert_eq!(past.doubt(), Some(Verdict::Doubt));
     assert_eq!((past.doubt(), past.is_in_doubt()), (None, true));
     assert_eq!(past.list(Dialect::Vllm, Some("a"), &models(&["a"])).1, Some(Verdict::Matches));

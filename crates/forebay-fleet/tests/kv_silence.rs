@@ -115,6 +115,37 @@ async fn a_quiet_engine_is_heard() {
     assert!(feeds.status().iter().any(|(source, status)| source.endpoint == "e" && status.connected));
 }
 
+#[tokio::test]
+async fn a_quiet_engine_that_connects_to_us_is_heard() {
+    let (feeds, log) = bench();
+    let connects = |endpoint: &str| KvSource {
+        endpoint: endpoint.to_owned(),
+        rank: 0,
+        events: "tcp://127.0.0.1:0".parse().unwrap(),
+        bind: true,
+        topic: format!("kv@{endpoint}"),
+        replay: None,
+        key: None,
+    };
+    ["e", "f"].iter().for_each(|endpoint| feeds.follow(connects(endpoint)));
+    let address = loop {
+        match feeds.listening().as_slice() {
+            [(_, bound)] => break bound.to_string(),
+            _ => tokio::time::sleep(Duration::from_millis(1)).await,
+        }
+    };
+    let (mut e, _f) = (Engine::connected_to(&address).await, Engine::connected_to(&address).await);
+    e.publish(0).await;
+    log.until(|seen| seen.contains(&batch("e", 0))).await;
+    feeds.follow(nowhere("a").await);
+    log.until(|seen| seen.contains(&silent("a"))).await;
+    assert_eq!(log.seen(), [batch("e", 0), silent("a")], "f has a connection, and nothing to tell");
+    // A third one has none: of which it is missing does not show.
+    feeds.follow(connects("g"));
+    log.until(|seen| seen.contains(&silent("f")) && seen.contains(&silent("g"))).await;
+    assert_eq!(log.seen().len(), 4, "e has told of something");
+}
+
 /// An engine's HTTP: answers requests one after the other, and the last one for ever.
 async fn http(answers: Vec<(u16, String)>) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

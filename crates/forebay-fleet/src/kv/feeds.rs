@@ -178,6 +178,15 @@ impl Feeds {
 }
 
 impl Running {
+    /// Every source, and whether it may be connected where that does not show yet.
+    fn unheard(&self) -> Vec<(Arc<Liveness>, bool)> {
+        let quiet = |feed: &Feed| {
+            let listener = self.listeners.get(&feed.source.events).filter(|_| feed.source.bind);
+            listener.is_some_and(Listener::may_have_all)
+        };
+        self.feeds.values().map(|feed| (feed.liveness.clone(), quiet(feed))).collect()
+    }
+
     fn remove(&mut self, key: &Key) -> Option<Feed> {
         let feed = self.feeds.remove(key)?;
         feed.task.iter().for_each(AbortHandle::abort);
@@ -207,8 +216,14 @@ async fn watch(feeds: Weak<Feeds>) {
     loop {
         sleep(look).await;
         let Some(feeds) = feeds.upgrade() else { return };
-        let all: Vec<_> = feeds.running.lock().feeds.values().map(|feed| feed.liveness.clone()).collect();
-        all.iter().for_each(|liveness| liveness.check(longest));
+        let all = feeds.running.lock().unheard();
+        for (liveness, may_be_quiet) in all {
+            if may_be_quiet {
+                liveness.may_be_connected();
+            } else {
+                liveness.check(longest);
+            }
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use forebay_wire::kv_events::{Message, parse_message};
@@ -44,7 +44,10 @@ impl Route {
 struct Shared {
     routes: Mutex<BTreeMap<(String, u32), Arc<Route>>>,
     bound: Mutex<Option<KvAddress>>,
+    /// Connections that there were.
     connections: AtomicU64,
+    /// Connections of publishers that there are.
+    open: AtomicUsize,
 }
 
 /// One listening address, with its task, which ends with it.
@@ -76,6 +79,12 @@ impl Listener {
         let mut routes = self.shared.routes.lock();
         routes.remove(key);
         routes.is_empty()
+    }
+
+    /// Whether there may be a connection of each source: whose one is shows only
+    /// with its first batch, and an engine may have none to tell of.
+    pub(super) fn may_have_all(&self) -> bool {
+        self.shared.open.load(Relaxed) >= self.shared.routes.lock().len()
     }
 
     pub(super) fn bound(&self) -> Option<KvAddress> {
@@ -160,6 +169,15 @@ async fn listen(address: KvAddress, settings: Arc<KvSettings>, shared: Arc<Share
     }
 }
 
+/// One open connection, as long as it lasts.
+struct Open<'a>(&'a AtomicUsize);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
 /// One connection of an engine, until it breaks.
 async fn serve(io: Box<dyn Io>, settings: &KvSettings, shared: &Shared) -> Result<(), ZmtpError> {
     let number = shared.connections.fetch_add(1, Relaxed) + 1;
@@ -182,6 +200,8 @@ async fn receive(
     let mut connection = link::accept(io, settings).await?;
     // Which sources it carries is known from its batches, so all are taken.
     connection.subscribe(b"").await?;
+    shared.open.fetch_add(1, Relaxed);
+    let _open = Open(&shared.open);
     loop {
         let frames = connection.receive().await?;
         let frames: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();

@@ -48,6 +48,14 @@ impl Liveness {
         }
     }
 
+    /// There may be a connection: nobody can say yet that there is none.
+    pub(super) fn may_be_connected(&self) {
+        let mut state = self.state.lock();
+        if matches!(*state, State::Away(_)) {
+            *state = State::Away(Instant::now());
+        }
+    }
+
     /// All that it published is known, or the sink was told to forget.
     pub(super) fn heard(&self) {
         let mut state = self.state.lock();

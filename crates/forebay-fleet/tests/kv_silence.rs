@@ -184,6 +184,7 @@ async fn an_engine_is_asked_where_it_publishes_until_it_says_so() {
     feeds.discover(KvDiscovery {
         endpoint: "e".to_owned(),
         url: format!("http://{address}/"),
+        key: None,
         host: "127.0.0.1".to_owned(),
         fallback: vec![nowhere("e").await],
     });
@@ -207,6 +208,7 @@ async fn an_engine_that_does_not_say_is_looked_for_at_the_usual_address() {
         feeds.discover(KvDiscovery {
             endpoint: "e".to_owned(),
             url: format!("http://{address}"),
+            key: None,
             host: "127.0.0.1".to_owned(),
             fallback: vec![engine.source()],
         });

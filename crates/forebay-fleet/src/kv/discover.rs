@@ -4,13 +4,18 @@ use std::net::IpAddr;
 use std::sync::Weak;
 use std::time::Duration;
 
+use bytes::Bytes;
+use forebay_config::Secret;
 use forebay_net::client::{Client, ClientError, ClientOptions};
 use forebay_wire::kv_events::decode_sources;
+use http::Request;
+use http_body_util::Full;
 use tokio::time::sleep;
 
 use super::address::KvAddress;
 use super::feeds::{Feeds, pause};
 use super::source::{KvSource, discovered};
+use crate::key;
 
 /// Where the engine answers, behind its URL.
 const PATH: &str = "/kv_event_sources";
@@ -34,6 +39,8 @@ pub struct KvDiscovery {
     pub endpoint: String,
     /// Where its engine answers.
     pub url: String,
+    /// What the engine wants to be shown.
+    pub key: Option<Secret>,
     /// Its host: where addresses with `*` are reached.
     pub host: String,
     /// What is followed where the engine does not say.
@@ -64,7 +71,14 @@ pub(super) async fn run(feeds: Weak<Feeds>, plan: KvDiscovery) {
     let (mut failures, mut warned) = (0, false);
     loop {
         let url = format!("{}{PATH}", plan.url.trim_end_matches('/'));
-        let answer = client.get(&url, settings.message, MAX_ANSWER).await;
+        let Ok(uri) = url.parse() else {
+            tracing::warn!(endpoint = %plan.endpoint, url, "the URL cannot be asked for KV events");
+            return;
+        };
+        let mut request = Request::<Full<Bytes>>::default();
+        *request.uri_mut() = uri;
+        key::show(&mut request, plan.key.as_ref());
+        let answer = client.fetch(request, settings.message, MAX_ANSWER).await;
         let found = match answer {
             // It is not there yet, or still loading.
             Err(ClientError::Connect { .. } | ClientError::Timeout { .. }) => None,
@@ -142,7 +156,8 @@ mod tests {
 
     fn plan(host: &str) -> KvDiscovery {
         let url = format!("http://{host}:8000");
-        KvDiscovery { endpoint: "e".to_owned(), url, host: host.to_owned(), fallback: Vec::new() }
+        let (endpoint, host) = ("e".to_owned(), host.to_owned());
+        KvDiscovery { endpoint, url, key: None, host, fallback: Vec::new() }
     }
 
     fn answer(address: &str, replay: &str) -> Vec<u8> {

@@ -62,7 +62,8 @@ impl KvSources {
         };
         let sources = template.sources(&endpoint.name, &host)?;
         if is_asked(pool, endpoint) {
-            self.asked.push(KvDiscovery { endpoint: endpoint.name.clone(), url, host, fallback: sources });
+            let (endpoint, key) = (endpoint.name.clone(), pool.engine_key.clone());
+            self.asked.push(KvDiscovery { endpoint, url, key, host, fallback: sources });
         } else {
             self.known.extend(sources);
         }

@@ -142,8 +142,8 @@ async fn where_events_come_from_is_told() {
     let sources = engine.get("/kv_event_sources").await.json();
     assert_eq!(
         sources,
-        json!({"0": {"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": format!("tcp://{events}"),
-            "replay_endpoint": format!("tcp://{again}"), "buffer_steps": 10_000, "hwm": 100_000,
+        json!({"0": {"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": format!("tcp://*:{}", events.port()),
+            "replay_endpoint": format!("tcp://*:{}", again.port()), "buffer_steps": 10_000, "hwm": 100_000,
             "max_queue_size": 100_000, "topic": "kv@e@tiny"}})
     );
     assert_eq!(start(options()).await.get("/kv_event_sources").await.body, "{}");

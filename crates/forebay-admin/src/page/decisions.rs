@@ -12,7 +12,8 @@ const CANDIDATES_SHOWN: usize = 4;
 const TERMS: [&str; 7] = ["wait", "prefill", "fixed", "decode", "harm", "price", "miss"];
 
 fn terms(c: &CandidateView) -> [f64; TERMS.len()] {
-    let ms = [c.wait_ms, c.prefill_ms, c.fixed_ms + c.extra_ms, c.decode_ms, c.harm_ms, c.price_ms, c.miss_ms];
+    let ms =
+        [c.wait_ms, c.prefill_ms, c.fixed_ms + c.extra_ms, c.decode_ms, c.harm_ms, c.price_ms, c.miss_ms];
     // An operator's own cost may be below zero, which no bar can show.
     ms.map(|ms| if ms.is_finite() { f64::from(ms.max(0.0)) } else { 0.0 })
 }

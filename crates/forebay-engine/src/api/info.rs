@@ -38,14 +38,15 @@ fn card(name: &str, owner: &str, parent: Option<&str>, max_model_len: Option<u32
     )
 }
 
-/// `GET /kv_event_sources`: where each rank publishes KV events.
+/// `GET /kv_event_sources`: where each rank publishes KV events, named as
+/// vLLM names what it binds; with an address it would connect there.
 pub(crate) fn kv_sources(shared: &Arc<Shared>) -> String {
     let Some(kv) = &shared.kv else { return "{}".into() };
     let topic = String::from_utf8_lossy(&kv.topic);
     format!(
-        r#"{{"0":{{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://{}","replay_endpoint":{},"buffer_steps":{},"hwm":100000,"max_queue_size":100000,"topic":{}}}}}"#,
-        kv.address,
-        json!(kv.replay.map(|address| format!("tcp://{address}"))),
+        r#"{{"0":{{"enable_kv_cache_events":true,"publisher":"zmq","endpoint":"tcp://*:{}","replay_endpoint":{},"buffer_steps":{},"hwm":100000,"max_queue_size":100000,"topic":{}}}}}"#,
+        kv.address.port(),
+        json!(kv.replay.map(|address| format!("tcp://*:{}", address.port()))),
         kv.buffer,
         json!(topic)
     )

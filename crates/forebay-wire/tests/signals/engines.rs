@@ -130,7 +130,7 @@ fn trtllm() {
     // As Dynamo passes it on, and with both one does not count twice.
     let dynamos = page.replace("trtllm_", "trtllm:");
     assert_eq!(read(Trtllm, &dynamos), read(Trtllm, page));
-    assert_eq!(read(Trtllm, &format!("{dynamos}{page}")), read(Trtllm, page));
+    assert_eq!(read(Trtllm, format!("{dynamos}{page}")), read(Trtllm, page));
     assert_eq!(detect(dynamos.as_bytes()), Some(Trtllm));
 }
 

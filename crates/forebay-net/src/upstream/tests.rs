@@ -246,3 +246,48 @@ async fn a_connection_that_was_being_made_meanwhile_is_not_used() {
     assert!(error.request.is_some());
     assert!(told.try_recv().is_err());
 }
+
+/// An HTTP/2 server that tells of each request on which connection it came.
+async fn counting_h2() -> (u16, tokio::sync::mpsc::UnboundedReceiver<usize>) {
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+    let (listener, port) = listener().await;
+    let (tell, told) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        for number in 0.. {
+            let (stream, _) = listener.accept().await.unwrap();
+            let tell = tell.clone();
+            let service = hyper::service::service_fn(move |_| {
+                let _ = tell.send(number);
+                async {
+                    Ok::<_, std::convert::Infallible>(Response::new(Full::new(Bytes::from_static(b"ok"))))
+                }
+            });
+            let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            tokio::spawn(server.serve_connection(TokioIo::new(stream), service));
+        }
+    });
+    (port, told)
+}
+
+#[tokio::test]
+async fn over_http2_too_no_old_connection_is_used_after_a_change_of_the_server() {
+    let (port, mut told) = counting_h2().await;
+    let options = UpstreamOptions { h2c: true, h2_connections: 1, ..upstream(port).options.clone() };
+    let upstream = Arc::new(Upstream::new(options, Metrics::new("test").endpoint("p", "e")));
+    let request = || {
+        let request = Request::post(format!("http://127.0.0.1:{port}/v1/x"));
+        Box::new(request.body(Full::new(Bytes::from_static(b"hello"))).unwrap())
+    };
+    for (connection, renew) in [(0, false), (0, true), (1, false)] {
+        let mut answer = upstream.send(0, request()).await.unwrap();
+        if renew {
+            // What is under way goes on.
+            upstream.renew();
+        }
+        assert_eq!(drain(&mut answer.body).await.unwrap(), b"ok");
+        assert_eq!(told.recv().await, Some(connection));
+    }
+    upstream.close();
+    let error = upstream.send(0, request()).await.err().unwrap();
+    assert_eq!((error.kind, error.request.is_some()), (SendErrorKind::Unsent, true));
+}

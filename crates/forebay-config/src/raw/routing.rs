@@ -82,7 +82,8 @@ pub(crate) struct RawScrape {
     #[schemars(extend("default" = "2s"))]
     pub(crate) timeout: Field<Span<10, { 5 * MINUTE }>>,
 
-    /// From one request for what changes seldom, models and GPUs, to the next.
+    /// From one request for what changes seldom, models and GPUs, to the next. Models are also read
+    /// whenever another engine may have come, and every 5s where the wrong one is.
     #[schemars(extend("default" = "10s"))]
     pub(crate) models_interval: Field<Span<100, HOUR>>,
 }

@@ -220,20 +220,19 @@ impl Speeds {
     /// One number cannot tell prefill from decode: it says how far both are
     /// from what they are taken to be now, each the less the smaller its part
     /// was. Much else went into it, so that it counts for less than a first
-    /// token or a stretch of tokens.
+    /// token or a stretch of tokens, and shows an endpoint slower than its class
+    /// but never faster.
     pub fn answer(&mut self, slot: u32, observed_ms: f64, predicted: Predicted, decode_ms: f64, now: Time) {
         let Predicted { wait_ms, own_ms, fixed_ms } = predicted;
         let usable = |x: f64| x.is_finite() && (0.0..1e9).contains(&x);
         let all = [observed_ms, wait_ms, own_ms, fixed_ms, decode_ms];
-        let Some((index, mut member)) = self.member(slot) else { return };
+        let Some((index, member)) = self.member(slot) else { return };
         let (prefill, decode) = (self.prefill(slot), self.decode(slot));
         let scaled = (wait_ms + own_ms) * prefill + decode_ms * decode;
         if !all.into_iter().all(usable) || observed_ms <= 0.0 || scaled < MIN_SCALED_MS {
             return;
         }
         let since = member.tokens_ns.map_or(FULL_SECONDS, |ns| crate::decay::seconds_since(now, ns));
-        member.tokens_ns = Some(now.as_nanos());
-        self.members[index] = Some(member);
         let off = ((observed_ms - fixed_ms).max(0.1 * scaled) / scaled).ln();
         let blur = (FIXED_BLUR * fixed_ms + TIMER_MS) / scaled;
         let weight = WHOLE * MODEL_BLUR * MODEL_BLUR / (MODEL_BLUR * MODEL_BLUR + blur * blur);
@@ -243,12 +242,14 @@ impl Speeds {
         let of_decode = weight * (1.0 - share) * (1.0 - share) * (since / FULL_SECONDS).min(1.0);
         if of_prefill > WHOLE_LEAST {
             self.prefill.vouch(index, &self.decode);
-            self.prefill.observe(index, class, prior, off + prefill.ln(), of_prefill, now);
+            self.prefill.observe_slowness(index, class, prior, off + prefill.ln(), of_prefill, now);
         }
         if of_decode > WHOLE_LEAST {
-            self.decode.observe(index, class, prior, off + decode.ln(), of_decode, now);
+            // Not where it counts for nothing: answers may come faster than that.
+            self.members[index] = Some(Member { tokens_ns: Some(now.as_nanos()), ..member });
+            self.decode.observe_slowness(index, class, prior, off + decode.ln(), of_decode, now);
         }
-        self.after(index, now);
+        self.refresh(now);
     }
 
     /// How many times as slow as its class's step model the endpoint's prefill

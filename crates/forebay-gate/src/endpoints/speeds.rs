@@ -55,8 +55,9 @@ impl Endpoints {
         now: Time,
     ) {
         if self.member[slot as usize] && !self.no_learning {
+            // Shows with the next refresh, in all rows at once: an endpoint whose
+            // row alone had the new scale of its class would be sent everything.
             self.speeds.answer(slot, observed_ms, predicted, decode_ms, now);
-            self.refresh_row(slot);
         }
     }
 

@@ -161,11 +161,37 @@ impl Signal {
             slot.evidence.anchor(of_class.pooled.mean() + prior, log_ratio);
         }
         slot.evidence.add(log_ratio, w, 0.0, CHANGE_S, now);
-        of_class.samples = of_class.samples.saturating_add(1);
-        let span = if of_class.samples <= CLASS_KNOWN { 0.0 } else { CHANGE_S };
-        of_class.pooled.add(log_ratio - prior, w, CLASS_PRIOR, span, now);
+        of_class.count(log_ratio - prior, w, now);
         self.believe(index, now);
         self.settle(index, class);
+    }
+
+    /// Counts a log ratio of which only slowness may set the endpoint apart from
+    /// its class: what is faster than the class moves the class alone. Shows
+    /// only when the percentiles are taken next.
+    ///
+    /// Samples that come in one piece come from wherever requests went. Did they
+    /// make that one look faster than endpoints nobody has heard of, all
+    /// requests would go there, and nobody would ever hear of the others.
+    pub(super) fn observe_slowness(
+        &mut self,
+        index: usize,
+        class: u16,
+        prior: f64,
+        log_ratio: f64,
+        w: f64,
+        now: Time,
+    ) {
+        let Some(of_class) = self.classes.get_mut(&class) else { return };
+        let (slot, usual) = (&mut self.slots[index], of_class.pooled.mean() + prior);
+        let is_slow = !slot.evidence.is_new() && slot.evidence.mean() > usual;
+        if log_ratio > usual || is_slow {
+            if slot.evidence.is_new() {
+                slot.evidence = Evidence::new(usual, 0.0);
+            }
+            slot.evidence.add(log_ratio.max(usual), w, 0.0, CHANGE_S, now);
+        }
+        of_class.count(log_ratio - prior, w, now);
     }
 
     /// Fades what is old, and takes the percentiles again.
@@ -263,6 +289,13 @@ impl Class {
             centre,
             band: Band::default(),
         }
+    }
+
+    /// Counts a sample of any of its members.
+    fn count(&mut self, log_ratio: f64, w: f64, now: Time) {
+        self.samples = self.samples.saturating_add(1);
+        let span = if self.samples <= CLASS_KNOWN { 0.0 } else { CHANGE_S };
+        self.pooled.add(log_ratio, w, CLASS_PRIOR, span, now);
     }
 }
 

@@ -320,6 +320,25 @@ fn whole_answers_alone_show_an_endpoint_at_half_speed_and_no_other() {
 }
 
 #[test]
+fn whole_answers_make_no_endpoint_look_faster_than_those_that_nobody_asked() {
+    // All are a hundred times as fast as their class, and only one is asked: the
+    // one that looks fastest, as a balancer would.
+    let mut speeds = Speeds::new();
+    (0..4).for_each(|slot| speeds.join(slot, 0, 1.0));
+    for i in 0..4000 {
+        let t = f64::from(i) / 1000.0;
+        let predicted = Predicted { wait_ms: 0.0, own_ms: 10.0, fixed_ms: 0.0 };
+        speeds.answer(0, 2.5, predicted, 240.0, at(t));
+        for slot in 1..4 {
+            let (asked, other) = (speeds.decode(0), speeds.decode(slot));
+            assert!(asked >= other * 0.999, "at {t} s: {asked} where nobody else is below {other}");
+            assert!(speeds.prefill(0) >= speeds.prefill(slot) * 0.999);
+        }
+    }
+    assert!(speeds.decode(3) < 0.5, "the class is known to be fast: {}", speeds.decode(3));
+}
+
+#[test]
 fn what_a_whole_answer_took_does_not_blur_factors_that_are_known_apart() {
     // An A100 among H100s, known from streams, goes on with whole answers only.
     let mut truths = [BASE; 8];

@@ -135,7 +135,7 @@ impl DecisionRecord {
             ("price of capacity", apart(1.0, |t| t.price_ms)),
             ("crowding", apart(1.0, |t| t.crowding_ms)),
             ("missed limits", apart(1.0, |t| t.miss_ms)),
-            ("your rule", apart(weights.ttft, |t| t.extra_ms)),
+            ("costs that were added", apart(weights.ttft, |t| t.extra_ms)),
         ];
         let way = (other.total_ms - chosen.total_ms).signum();
         let most = parts.iter().max_by(|a, b| (a.1 * way).total_cmp(&(b.1 * way)));

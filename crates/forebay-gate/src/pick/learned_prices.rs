@@ -212,7 +212,9 @@ impl LearnedPrices {
 
 /// Load by prompt size.
 fn context_of(view: &View<'_>, most_held: u32) -> u8 {
-    let rate = view.learned.arrivals_per_ms(view.now) / view.candidates.len().max(1) as f32;
+    // Of the pool, as arrivals are: this request may be for a few endpoints only.
+    let endpoints = view.share * view.eligible.len().max(1) as f32;
+    let rate = view.learned.arrivals_per_ms(view.now) / endpoints;
     let load = rate * view.learned.capacity_ms();
     let uncached = view.facts.prompt_tokens.saturating_sub(most_held);
     let load = LOADS.iter().filter(|bound| load >= **bound).count();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use forebay_core::{ModelId, TenantId, VersionId};
 use forebay_metrics::RouteMetrics;
+use forebay_predict::OutputLengths;
 
 use crate::pool_route::PoolRoute;
 
@@ -52,7 +53,10 @@ impl Route {
     /// How many tokens one answer to this tenant usually has. An adapter that
     /// has not answered yet is taken to answer like its base model.
     pub(crate) fn usual_output(&self, tenant: TenantId) -> f64 {
-        let outputs = self.pool.outputs.lock();
+        self.usual_of(&self.pool.outputs.lock(), tenant)
+    }
+
+    fn usual_of(&self, outputs: &OutputLengths, tenant: TenantId) -> f64 {
         let base = || self.adapter.as_ref().and_then(|base| outputs.known(base.id, tenant.0));
         outputs
             .known(self.model_id, tenant.0)
@@ -62,13 +66,14 @@ impl Route {
 
     /// So many answers had so many tokens in all.
     pub(crate) fn learn_output(&self, tenant: TenantId, tokens: u64, answers: u32) {
-        let usual = self.usual_output(tenant);
+        let mut outputs = self.pool.outputs.lock();
+        let usual = self.usual_of(&outputs, tenant);
         let answers = u64::from(answers.max(1));
         // No single answer counts for more than a few of the usual ones: what
         // engines state is theirs to state.
         let each = (tokens.saturating_add(answers / 2) / answers).min((usual * 8.0) as u64 + 1024);
         let each = u32::try_from(each).unwrap_or(u32::MAX);
-        self.pool.outputs.lock().observe_after(usual, self.model_id, tenant.0, each);
+        outputs.observe_after(usual, self.model_id, tenant.0, each);
     }
 }
 
